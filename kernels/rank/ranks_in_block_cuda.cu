@@ -14,11 +14,15 @@ __global__ void __launch_bounds__(kThreads)
     rank_in_block_kernel(RowValues in, DeviceMatrix<std::uint32_t> order, DeviceMatrix<int> centred) {
   extern __shared__ __align__(16) std::uint32_t shared[];
   const int row = blockIdx.x, count = in.counts[row];
-  BlockSort<kThreads> block(shared, in.max_count);
-  const std::uint32_t* places =
-      block.rank(in, row, [to = order.row(row)](int item, int place) { to[place] = static_cast<std::uint32_t>(item); });
-  for (int item = threadIdx.x; item < count; item += kThreads)
-    centred.row(row)[item] = centred_rank(places[item], count);
+  std::uint32_t* by_place = order.row(row);
+  int* ranks = centred.row(row);
+  BlockSort<kThreads>(shared, in.max_count)
+      .rank(
+          in, row, [](int) { return 0; },
+          [=](int item, int place, std::uint32_t places, int) {
+            by_place[place] = static_cast<std::uint32_t>(item);
+            ranks[item] = centred_rank(places, count);
+          });
 }
 
 template <int kThreads>
@@ -27,12 +31,12 @@ __global__ void __launch_bounds__(kThreads)
   extern __shared__ __align__(16) std::uint32_t shared[];
   __shared__ long long reduced[32];
   const int row = blockIdx.x, count = in.counts[row];
-  BlockSort<kThreads> block(shared, in.max_count);
-  const std::uint32_t* places = block.rank(in, row, [](int, int) {});
   const int* exact = centred.row(row);
   RankSums sums;
-#pragma unroll 8
-  for (int item = threadIdx.x; item < count; item += kThreads) sums.add(centred_rank(places[item], count), exact[item]);
+  BlockSort<kThreads>(shared, in.max_count)
+      .rank(
+          in, row, [=](int item) { return exact[item]; },
+          [&](int, int, std::uint32_t places, int exact_rank) { sums.add(centred_rank(places, count), exact_rank); });
   sums.reduce(reduced);
   const float found = sums.rho();
   if (threadIdx.x == 0) rho.values[rho.cell[row]] = found;

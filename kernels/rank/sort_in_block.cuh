@@ -3,8 +3,9 @@
 // A monotone function of the value assigns items to small buckets, which lie one after the other. Each item then finds
 // its place by comparison with the other items of its bucket. The function is scaled by the row's mean and mean
 // absolute deviation and maps all finite values to a bucket. If a bucket overflows or the scale is not usable (infinite
-// values, sums that overflow, or all values equal), a bitonic sort is used instead. Once sorted, the row can be ranked
-// in the same memory.
+// values, sums that overflow, or all values equal), a bitonic sort is used instead. Places and ranks go to the caller
+// as they are found: the loop that finds them keeps nothing in registers and is therefore not unrolled, since the
+// instructions of 32 copies took longer to fetch than to execute.
 #pragma once
 
 #include <cstddef>
@@ -50,15 +51,16 @@ class BlockSort {
   /// of item.
   template <class AtPlace>
   __device__ void sort(const RowValues& in, int row, AtPlace&& at_place) {
-    run<false>(in, row, at_place);
+    run<false>(
+        in, row, [](int) { return 0; }, [&](int item, int place, std::uint32_t, int) { at_place(item, place); });
   }
 
-  /// As sort(). Returns [count] for each item the sum of the first and the last place, from 0, of its value: twice its
-  /// rank less one.
-  template <class AtPlace>
-  __device__ const std::uint32_t* rank(const RowValues& in, int row, AtPlace&& at_place) {
-    run<true>(in, row, at_place);
-    return keys_;
+  /// As sort(), but calls at_place(item, place, places, read(item)), where `places` is the sum of the first and the
+  /// last place, from 0, of the item's value: twice its rank less one. read() is called early, to load from device
+  /// memory.
+  template <class Read, class AtPlace>
+  __device__ void rank(const RowValues& in, int row, Read&& read, AtPlace&& at_place) {
+    run<true>(in, row, read, at_place);
   }
 
  private:
@@ -77,23 +79,6 @@ class BlockSort {
 
   /// Two buckets a word: atomic additions are of words.
   __device__ std::uint32_t* pairs_of_buckets() const { return reinterpret_cast<std::uint32_t*>(buckets_); }
-
-  /// The items of a thread, each with a sum of two places: below 2 * kMaxItems, so that both fit 32 bits.
-  struct ItemsAndPlaces {
-    std::uint32_t packed[kPerThread];
-
-    __device__ void set(int k, std::uint32_t item, std::uint32_t places) { packed[k] = item | places << 16; }
-    /// to[item] = its sum, once no thread reads `to` any more.
-    __device__ void replace(std::uint32_t* to, int count) const {
-      __syncthreads();
-#pragma unroll
-      for (int k = 0; k < kPerThread; ++k) {
-        if (k * kThreads + static_cast<int>(threadIdx.x) >= count) break;
-        to[packed[k] & 0xFFFFu] = packed[k] >> 16;
-      }
-      __syncthreads();
-    }
-  };
 
   /// The values of a thread's items in registers. Rows that are aligned to 16 bytes are read 16 bytes at a time.
   struct OwnValues {
@@ -131,16 +116,22 @@ class BlockSort {
     }
   };
 
-  template <bool kRanks, class AtPlace>
-  __device__ void run(const RowValues& in, int row, AtPlace&& at_place) {
+  template <bool kRanks, class Read, class AtPlace>
+  __device__ void run(const RowValues& in, int row, Read&& read, AtPlace&& at_place) {
     const OwnValues own(in, row);
     const int count = own.count;
     const Scale scale = scale_of(own);
-    if (fill_buckets(scale, own)) return order_buckets<kRanks>(scale, count, at_place);
+    if (fill_buckets(scale, own)) return order_buckets(scale, count, read, at_place);
     own.each([&](int, int item, float value) { keys_[item] = descending_sort_key(value); });
     bitonic_sort(count);
-    for (int place = static_cast<int>(threadIdx.x); place < count; place += kThreads) at_place(items_[place], place);
-    if (kRanks) rank_sorted(count);
+    const auto key_at = [this](int place) { return keys_[items_[place]]; };
+    const TiedPlaces places{key_at, count};
+    for (int first = 0; first < count; first += kThreads) {
+      const int place = first + static_cast<int>(threadIdx.x);
+      const int item = place < count ? items_[place] : 0;
+      const auto sum = kRanks ? static_cast<std::uint32_t>(places.sum(place, keys_[item])) : 0;
+      if (place < count) at_place(item, place, sum, read(item));
+    }
   }
 
   /// Whether item a is sorted after item b.
@@ -213,15 +204,13 @@ class BlockSort {
   }
 
   /// Finds the place of every item among those of its bucket, where all items of its value are. Neighbouring threads
-  /// have neighbouring places, so they mostly share a bucket. kRanks: the sums of places then replace the keys.
-  template <bool kRanks, class AtPlace>
-  __device__ void order_buckets(const Scale& scale, int count, AtPlace&& at_place) {
-    ItemsAndPlaces found;
-#pragma unroll
-    for (int k = 0; k < kPerThread; ++k) {
-      const int from = k * kThreads + static_cast<int>(threadIdx.x);
-      if (from >= count) break;
-      const std::uint32_t item = items_[from];
+  /// have neighbouring places, so they mostly share a bucket.
+  template <class Read, class AtPlace>
+  __device__ void order_buckets(const Scale& scale, int count, Read&& read, AtPlace&& at_place) {
+#pragma unroll 1
+    for (int from = static_cast<int>(threadIdx.x); from < count; from += kThreads) {
+      const int item = items_[from];
+      const auto early = read(item);
       const float value = values_[from];
       const int bucket = scale.bucket(value);
       const std::uint32_t begin = buckets_[bucket], end = buckets_[bucket + 1];
@@ -233,25 +222,8 @@ class BlockSort {
       }
       if (equal > 1)
         for (std::uint32_t i = begin; i < end; ++i) equal_before += values_[i] == value && items_[i] < item ? 1 : 0;
-      at_place(static_cast<int>(item), static_cast<int>(first + equal_before));
-      if (kRanks) found.set(k, item, 2 * first + equal - 1);
+      at_place(item, static_cast<int>(first + equal_before), 2 * first + equal - 1, early);
     }
-    if (kRanks) found.replace(keys_, count);
-  }
-
-  /// Of sorted items.
-  __device__ void rank_sorted(int count) {
-    const auto key_at = [this](int place) { return keys_[items_[place]]; };
-    const TiedPlaces places{key_at, count};
-    ItemsAndPlaces found;
-#pragma unroll
-    for (int k = 0; k < kPerThread; ++k) {
-      if (k * kThreads >= count) break;
-      const int place = k * kThreads + static_cast<int>(threadIdx.x);
-      const std::uint32_t item = place < count ? items_[place] : 0;
-      found.set(k, item, static_cast<std::uint32_t>(places.sum(place, keys_[item])));
-    }
-    found.replace(keys_, count);
   }
 
   /// Bitonic sort in the variant whose exchanges all have the same direction, so `count` need not be a power of two.
@@ -271,7 +243,7 @@ class BlockSort {
       }
   }
 
-  std::uint32_t* keys_;     // [items] images of the values by item, for the bitonic sort; at the end ranks by item
+  std::uint32_t* keys_;     // [items] images of the values by item, for the bitonic sort
   float* values_;           // [items] in the same memory: values by place
   std::uint16_t* items_;    // [items] by place
   std::uint16_t* buckets_;  // [kBuckets + 1]
