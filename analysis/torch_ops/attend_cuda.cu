@@ -1,4 +1,5 @@
-// Runs every KV head of every sequence through the selector on the device, as the study of a layer does.
+// Runs every KV head of every sequence through the selector on the device, as the study of a layer does; where all is
+// kept and there is one query, attend_dense_cuda.h has a shorter way.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -12,6 +13,7 @@
 #include "analysis/cuda/cuda_layer_chunk.h"
 #include "analysis/torch_ops/attend.h"
 #include "analysis/torch_ops/attend_cuda.h"
+#include "analysis/torch_ops/attend_dense_cuda.h"
 #include "dumps/base/error.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
@@ -78,6 +80,7 @@ struct Workspace {
   Uploads uploads;
   DeviceBuffer overflow;           ///< OverflowKey [batch]
   PageLockedBuffer overflow_read;  ///< the same on the host
+  PageLockedBuffer flag = PageLockedBuffer(sizeof(int));
 };
 
 Workspace& workspace_of(int device) {
@@ -280,7 +283,10 @@ void cuda_attend(const CudaAttendCall& call) {
   } const restore{before};
   Workspace& workspace = workspace_of(call.device);
   const std::lock_guard lock(workspace.mutex);
-  CudaAttend(call, *code, workspace).run();
+  if (is_dense_step(call) &&
+      cuda_attend_dense(call, workspace.arena, workspace.uploads, reinterpret_cast<int*>(workspace.flag.data())))
+    return;
+  CudaAttend(call, *code, workspace).run();  // tells, too, what was too large
 }
 
 }  // namespace attest

@@ -8,8 +8,6 @@
 namespace attest {
 
 void check_exact_cache(const ExactCache& cache, int sub_block) {
-  constexpr int kMaxPairs = 65535;  // a grid's second dimension
-  constexpr std::int64_t kMaxTokens = std::int64_t{1} << 24;
   const auto require = [](bool holds, const std::string& expected, const std::string& found) {
     if (!holds) throw InputError("decode kernel: expected " + expected + ", found " + found);
   };
@@ -18,10 +16,10 @@ void check_exact_cache(const ExactCache& cache, int sub_block) {
   require(cache.head_dim == 64 || cache.head_dim == 128, "head_dim = value_dim = 64 or 128", text(cache.head_dim));
   require(cache.group >= 1 && cache.group <= kExactMostGroup,
           "1 to " + text(kExactMostGroup) + " query heads per KV head", text(cache.group));
-  require(cache.batch >= 1 && cache.num_kv_heads >= 1 && cache.num_kv_heads <= kMaxPairs / cache.batch,
-          "1 to " + text(kMaxPairs) + " pairs of sequence and KV head",
+  require(cache.batch >= 1 && cache.num_kv_heads >= 1 && cache.num_kv_heads <= kExactMostPairs / cache.batch,
+          "1 to " + text(kExactMostPairs) + " pairs of sequence and KV head",
           text(cache.batch) + " x " + text(cache.num_kv_heads));
-  require(cache.max_tokens >= 1 && cache.max_tokens <= kMaxTokens, "1 to " + text(kMaxTokens) + " tokens",
+  require(cache.max_tokens >= 1 && cache.max_tokens <= kExactMostTokens, "1 to " + text(kExactMostTokens) + " tokens",
           text(cache.max_tokens));
   require(cache.stride >= cache.max_tokens, "a stride of at least " + text(cache.max_tokens) + " tokens",
           text(cache.stride));

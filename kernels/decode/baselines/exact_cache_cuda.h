@@ -9,8 +9,10 @@
 
 namespace attest {
 
-inline constexpr int kExactBlock = 128;     ///< tokens of a block; only full ones are selected, the rest is the tail
-inline constexpr int kExactMostGroup = 16;  ///< query heads per KV head
+inline constexpr int kExactBlock = 128;        ///< tokens of a block; only full ones are selected, the rest is the tail
+inline constexpr int kExactMostGroup = 16;     ///< query heads per KV head
+inline constexpr int kExactMostPairs = 65535;  ///< a grid's second dimension
+inline constexpr std::int64_t kExactMostTokens = std::int64_t{1} << 24;
 
 /// Shape and device pointers. A pair is (sequence, KV head); its index is sequence * num_kv_heads + KV head.
 struct ExactCache {
@@ -24,14 +26,16 @@ struct ExactCache {
   float scale = 1;                                  ///< of the softmax
   const void* keys = nullptr;                       ///< [batch, Hkv, stride, D]
   const void* values = nullptr;                     ///< [batch, Hkv, stride, D]
-  const int* lengths = nullptr;                     ///< [batch] tokens of each sequence, at most max_tokens
+  const int* lengths = nullptr;  ///< [batch] tokens of each, at most max_tokens; null: all max_tokens
 
   __host__ __device__ int pairs() const { return batch * num_kv_heads; }
   __host__ __device__ int max_blocks() const { return static_cast<int>(max_tokens / kExactBlock); }
   /// Sub-blocks of the full blocks of a sequence of max_tokens tokens: the row length of maxima and masks.
   __host__ __device__ int max_sub_blocks(int sub_block) const { return max_blocks() * (kExactBlock / sub_block); }
 #ifdef __CUDACC__
-  __device__ int length_of(int pair) const { return lengths[pair / num_kv_heads]; }
+  __device__ int length_of(int pair) const {
+    return lengths == nullptr ? static_cast<int>(max_tokens) : lengths[pair / num_kv_heads];
+  }
   __device__ const std::uint16_t* keys_of(int pair) const {
     return static_cast<const std::uint16_t*>(keys) + pair * stride * head_dim;
   }

@@ -1,17 +1,12 @@
-// Lists, attention and merge. The tiles of all pairs, kept ones and tails, are shared equally among the thread blocks,
-// so that a pair that keeps much does not delay the others.
+// The kept sub-blocks of a mask are listed, then attended with the tail.
 #include "kernels/decode/baselines/listed_attention_cuda.h"
-#include "kernels/decode/baselines/softmax_state.cuh"
-#include "kernels/decode/baselines/token_tiles.cuh"
-#include "kernels/decode/baselines/work_shares.cuh"
+#include "kernels/decode/baselines/tile_attention.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/multiprocessor.h"
 
 namespace attest {
 namespace {
 
-constexpr int kWarps = 4, kThreads = 32 * kWarps;
-constexpr int kResident = 2;  // thread blocks per multiprocessor
 constexpr int kListThreads = 1024, kListWarps = kListThreads / 32;
 
 /// The kept sub-blocks of every pair, in ascending order.
@@ -26,6 +21,15 @@ struct Lists {
     const int tail = cache.length_of(pair) % kExactBlock;
     return counts[pair] * tiles_per_entry() + (tail + kWarpTokens - 1) / kWarpTokens;
   }
+  __device__ auto of(const ExactCache& cache, int pair) const {
+    const int per_entry = tiles_per_entry(), listed = counts[pair] * per_entry;
+    const int tail = cache.length_of(pair) / kExactBlock * kExactBlock;
+    const int* own = entries + static_cast<std::int64_t>(pair) * max_sub_blocks;
+    return [=, sub_block = sub_block](int tile) {
+      if (tile >= listed) return tail + (tile - listed) * kWarpTokens;
+      return __ldg(own + tile / per_entry) * sub_block + tile % per_entry * kWarpTokens;
+    };
+  }
 };
 
 /// The memory of a call.
@@ -34,7 +38,7 @@ struct Scratch {
   std::size_t counts, entries, bytes;  // offset of the lists, size of everything
 
   Scratch(const ExactCache& cache, int sub_block)
-      : slots(kResident * num_multiprocessors() + cache.pairs()),
+      : slots(tile_slots(cache, kTileBlocks * num_multiprocessors())),
         counts((AttentionParts::bytes(cache, slots) + 255) / 256 * 256),
         entries(counts + sizeof(int) * cache.pairs()),
         bytes(entries + sizeof(int) * cache.pairs() * cache.max_sub_blocks(sub_block)) {}
@@ -70,67 +74,18 @@ __global__ void __launch_bounds__(kListThreads)
   }
 }
 
-__device__ WorkShares shares_of(const ExactCache& cache, const Lists& lists, int blocks) {
-  const auto tiles_of = [&](int pair) { return lists.tiles_of(cache, pair); };
-  return WorkShares(items_before(cache.pairs(), tiles_of), blocks, kWarps);
-}
-
 template <ElementType kType, int kDim>
-__global__ void __launch_bounds__(kThreads, kResident)
+__global__ void __launch_bounds__(kTileThreads, kTileBlocks)
     listed_kernel(const ExactCache cache, const void* queries, const Lists lists, const AttentionParts parts) {
   extern __shared__ __align__(16) unsigned char shared[];
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const int block = static_cast<int>(blockIdx.x);
-  const auto tiles_of = [&](int pair) { return lists.tiles_of(cache, pair); };
-  const WorkShares shares = shares_of(cache, lists, static_cast<int>(gridDim.x));
-  for_own_items(shares, block, cache.pairs(), tiles_of, [&](int pair, int begin, int end) {
-    const int length = cache.length_of(pair), per_entry = lists.tiles_per_entry();
-    const int listed = lists.counts[pair] * per_entry;
-    const int* entries = lists.entries + static_cast<std::int64_t>(pair) * lists.max_sub_blocks;
-    const std::uint16_t *keys = cache.keys_of(pair), *values = cache.values_of(pair);
-    const auto first_token = [&](int tile) {
-      if (tile >= end) return 0;
-      if (tile >= listed) return length / kExactBlock * kExactBlock + (tile - listed) * kWarpTokens;
-      return __ldg(entries + tile / per_entry) * lists.sub_block + tile % per_entry * kWarpTokens;
-    };
-    QueryTile<kDim> q;
-    KeyTile<kDim> k;
-    ValueTile<kDim> v;
-    SoftmaxState<kType, kDim> state;
-    int tile = begin + warp, token = first_token(tile), next = first_token(tile + kWarps);
-    if (tile < end) {
-      k.load(keys, token, length, lane);
-      v.load(values, token, length, lane);
-    }
-    q.load(cache.queries_of(pair, queries), cache.group, lane);
-    for (; tile < end; tile += kWarps) {
-      const bool more = tile + kWarps < end;
-      TileScores s;
-      multiply_keys<kType>(q, k, s);
-      if (more) k.load(keys, next, length, lane);
-#pragma unroll
-      for (int i = 0; i < 8; ++i) s[i / 4][i % 4] *= cache.scale;
-      state.add(s, length - token, v, lane);
-      if (more) v.load(values, next, length, lane);
-      token = next;
-      next = first_token(tile + 2 * kWarps);
-    }
-    store_part<kWarps>(state, cache.group, parts, block + pair, shared);
-  });
+  attend_tiles<kType, kDim, WeightBits::one_number>(cache, queries, lists, parts, shared, [](const TileScores&) {});
 }
 
-/// A thread block per (head, pair). Block c leaves its part of pair p in slot c + p: of two parts that follow each
-/// other either the block or the pair is a later one, so no two have the same slot.
+/// A thread block per (head, pair).
 template <ElementType kType>
 __global__ void merge_kernel(const ExactCache cache, const Lists lists, const AttentionParts parts, int blocks,
                              const AttentionOutput result) {
-  const int pair = static_cast<int>(blockIdx.y);
-  const auto tiles_of = [&](int p) { return lists.tiles_of(cache, p); };
-  const WorkShares shares = shares_of(cache, lists, blocks);
-  const int before = items_before(pair, tiles_of), tiles = tiles_of(pair);
-  const int begin = tiles == 0 ? 0 : shares.block_of(before) + pair,
-            end = tiles == 0 ? 0 : shares.block_of(before + tiles - 1) + pair + 1;
-  merge_parts<kType>(cache, parts, pair, static_cast<int>(blockIdx.x), begin, end, result);
+  merge_tiles<kType>(cache, lists, parts, blocks, result);
 }
 
 }  // namespace
@@ -148,16 +103,17 @@ void cuda_listed_attention(const ExactCache& cache, int sub_block, const ListedA
   const Lists lists{sub_block, cache.max_sub_blocks(sub_block), reinterpret_cast<int*>(call.scratch + scratch.counts),
                     reinterpret_cast<int*>(call.scratch + scratch.entries)};
   const AttentionOutput result{call.sinks, call.out, call.lse};
-  const int blocks = kResident * num_multiprocessors();
+  const int blocks = kTileBlocks * num_multiprocessors();
   const auto pairs = static_cast<unsigned>(cache.pairs());
   list_kernel<<<pairs, kListThreads, 0, stream>>>(cache, call.mask, lists);
   ATTEST_CUDA_LAUNCHED(list_kernel);
   with_tiles_of(cache, [&](auto type, auto dim) {
     constexpr ElementType kType = decltype(type)::value;
     constexpr int kDim = decltype(dim)::value;
-    const std::size_t bytes = store_part_bytes(cache, kWarps);
+    const std::size_t bytes = store_part_bytes(cache, kTileWarps);
     allow_shared_memory(listed_kernel<kType, kDim>, bytes);
-    listed_kernel<kType, kDim><<<static_cast<unsigned>(blocks), kThreads, bytes, stream>>>(cache, call.q, lists, parts);
+    listed_kernel<kType, kDim>
+        <<<static_cast<unsigned>(blocks), kTileThreads, bytes, stream>>>(cache, call.q, lists, parts);
     ATTEST_CUDA_LAUNCHED(listed_kernel);
     merge_kernel<kType>
         <<<dim3(static_cast<unsigned>(cache.group), pairs), kDim, 0, stream>>>(cache, lists, parts, blocks, result);

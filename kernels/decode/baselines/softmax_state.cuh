@@ -24,7 +24,11 @@ struct AttentionParts {
 /// exp(m - most) for the largest score m of a part; 0 if the part is empty.
 __device__ inline float part_weight(float m, float most) { return m == -INFINITY ? 0.0f : __expf(m - most); }
 
-template <ElementType kType, int kDim>
+/// How weights go into the product with the values: rounded to the 16-bit type, or as the sum of two such numbers,
+/// which leaves a relative error of 2^-22 (float16; at least 2^-25 of the largest weight) or 2^-17 (bfloat16).
+enum class WeightBits { one_number, two_numbers };
+
+template <ElementType kType, int kDim, WeightBits kWeights = WeightBits::one_number>
 struct SoftmaxState {
   float most[2] = {-INFINITY, -INFINITY};  ///< of heads lane_row and lane_row + 8
   float sum[2] = {0, 0};                   ///< of the lane's own tokens
@@ -62,6 +66,11 @@ struct SoftmaxState {
       }
     }
     values.template multiply_add_to<kType>(s, out);
+    if constexpr (kWeights == WeightBits::two_numbers) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) s[i / 4][i % 4] -= rounded<kType>(s[i / 4][i % 4]);
+      values.template multiply_add_to<kType>(s, out);
+    }
   }
 };
 
@@ -71,8 +80,8 @@ inline std::size_t store_part_bytes(const ExactCache& cache, int warps) {
 }
 
 /// Writes the sum of the states of a block's kWarps warps to a slot. Contains barriers: `shared` is free on return.
-template <int kWarps, ElementType kType, int kDim>
-__device__ void store_part(SoftmaxState<kType, kDim>& state, int group, const AttentionParts& parts, int slot,
+template <int kWarps, ElementType kType, int kDim, WeightBits kWeights>
+__device__ void store_part(SoftmaxState<kType, kDim, kWeights>& state, int group, const AttentionParts& parts, int slot,
                            void* shared) {
   auto* states = static_cast<float2*>(shared);                          // [kWarps, kTileHeads]
   auto* outs = reinterpret_cast<float*>(states + kWarps * kTileHeads);  // [kWarps, G, kDim]
@@ -131,10 +140,11 @@ struct AttentionOutput {
   float* lse = nullptr;          ///< [batch, Hq] log-sum-exp, sink included; -infinity where there is nothing
 };
 
-/// Merges slots [begin, end) of a pair for one of its heads, in order. A thread per channel: blockDim.x = D.
+/// Merges slots [begin, end) of a pair for one of its heads, in order. A thread per channel: blockDim.x = D. Returns
+/// the output's channel before it is rounded.
 template <ElementType kType>
-__device__ void merge_parts(const ExactCache& cache, const AttentionParts& parts, int pair, int head, int begin,
-                            int end, const AttentionOutput& result) {
+__device__ float merge_parts(const ExactCache& cache, const AttentionParts& parts, int pair, int head, int begin,
+                             int end, const AttentionOutput& result) {
   const int channel = static_cast<int>(threadIdx.x), dim = cache.head_dim, group = cache.group;
   const int of_layer = pair % cache.num_kv_heads * group + head;
   const float sink = result.sinks == nullptr ? -INFINITY : result.sinks[of_layer];
@@ -155,6 +165,7 @@ __device__ void merge_parts(const ExactCache& cache, const AttentionParts& parts
   const std::uint32_t bits = packed_pair<kType>(out, 0);
   static_cast<std::uint16_t*>(result.out)[row * dim + channel] = static_cast<std::uint16_t>(bits & 0xFFFFu);
   if (channel == 0) result.lse[row] = sum > 0 ? most + __logf(sum) : -INFINITY;
+  return out;
 }
 
 }  // namespace attest

@@ -125,6 +125,13 @@ __device__ std::uint32_t packed_pair(float first, float second) {
   }
 }
 
+/// A number rounded to the 16-bit type.
+template <ElementType kType>
+__device__ float rounded(float x) {
+  if constexpr (kType == ElementType::bfloat16) return __bfloat162float(__float2bfloat16_rn(x));
+  return __half2float(__float2half_rn(x));
+}
+
 template <int kDim>
 struct ValueTile {
   static constexpr int kParts = kDim / 64;

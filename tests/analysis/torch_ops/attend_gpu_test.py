@@ -54,6 +54,22 @@ def test_the_gpu_is_as_the_cpu(selector, setting, shape, model):
         assert all(x.is_cuda for x in gpu)
 
 
+@pytest.mark.parametrize("with_sinks", [False, True])
+@pytest.mark.parametrize("window", [0, 37])
+@pytest.mark.parametrize("shape", [dict(tokens=1), dict(tokens=1003, heads=7, kv_heads=7), dict(tokens=777, heads=32, kv_heads=2, batch=3),
+                                   dict(tokens=20000, heads=8), dict(tokens=500, heads=34, kv_heads=2)])
+def test_one_query_that_keeps_all(shape, window, with_sinks):
+    for dim in (64, 128):
+        for dtype in OUT_TOLERANCE:
+            inputs = tensors(**shape, dim=dim, value_dim=dim, dtype=dtype)
+            sinks = torch.linspace(-2, 30, inputs[0].shape[1]) if with_sinks else None
+            on_device = dict(window=window, sinks=sinks.cuda() if with_sinks else None)
+            exact = attend(*on_gpu(inputs), **on_device)
+            assert_alike(exact, attend(*inputs, window=window, sinks=sinks), dtype)
+            dense = attend(*on_gpu(inputs), "quest", 64, layer=0, **on_device)
+            assert all(torch.equal(a, b) for a, b in zip(exact, dense))
+
+
 @pytest.mark.parametrize("selector", ["kv_cache:k=fp8_ds_mla", "kv_cache:k=nvfp4", "kv_cache:k=q8_0"])
 def test_values_that_are_in_the_keys(selector):
     for dtype in OUT_TOLERANCE:
@@ -106,8 +122,14 @@ def test_errors_are_sentences():
     with pytest.raises(ValueError, match="q is on cuda:0, k on cpu"):
         attend(q, k.cpu(), v)
     k[0, 1, 17] = torch.inf
-    with pytest.raises(ValueError, match="the score of token 17 is"):
-        attend(q, k, v, "ffd", 5)
+    for selector in ("ffd", "exact"):
+        with pytest.raises(ValueError, match="the score of token 17 is"):
+            attend(q, k, v, selector, 5 if selector == "ffd" else 0)
+    for where in (1, 2):
+        wide = on_gpu(tensors(dim=64, value_dim=64))  # one query and 64 channels: a kernel of its own
+        wide[where][0, 1, 17] = torch.inf
+        with pytest.raises(ValueError, match="the score of token 17 is" if where == 1 else "output"):
+            attend(*wide)
     assert attend(*on_gpu(tensors()), "ffd", 5)[0].isfinite().all()  # the next call works
     with pytest.raises(ValueError, match="'nonsense'"):
         attend(*on_gpu(tensors()), "nonsense", 5)

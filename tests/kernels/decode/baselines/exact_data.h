@@ -137,9 +137,15 @@ struct FoundAttention {
   friend bool operator==(const FoundAttention&, const FoundAttention&) = default;
 };
 
+/// Errors of weights: relative, and beyond that of an output.
+struct WeightError {
+  double relative, rest;
+};
+inline WeightError rounded_weights(ElementType type) { return {rounding_of(type), kOutputError}; }
+
 /// Compares the rows of one pair with softmax over the tokens of which kept [length] is nonzero.
 inline void expect_attention(const ExactData& data, int pair, const Kept& kept, const float* sinks,
-                             const FoundAttention& found) {
+                             const FoundAttention& found, const WeightError& of_weights) {
   const int dim = data.cache.head_dim, group = data.cache.group;
   const double rounding = rounding_of(data.cache.element_type);
   for (int head = 0; head < group; ++head) {
@@ -160,6 +166,7 @@ inline void expect_attention(const ExactData& data, int pair, const Kept& kept, 
         absolute[static_cast<std::size_t>(d)] += weight * std::fabs(value);
       }
     }
+    const double weight_error = of_weights.relative + kScoreError * magnitude;
     const auto row = static_cast<std::size_t>(pair) * group + head;
     if (sum == 0)
       ASSERT_EQ(found.lse[row], -std::numeric_limits<float>::infinity()) << "pair " << pair;
@@ -171,7 +178,8 @@ inline void expect_attention(const ExactData& data, int pair, const Kept& kept, 
       const double value =
           data.cache.element_type == ElementType::float16 ? float16_to_float(bits) : bfloat16_to_float(bits);
       const double expected = sum == 0 ? 0 : out[d] / sum, weighted = sum == 0 ? 0 : absolute[d] / sum;
-      ASSERT_LE(std::fabs(value - expected), rounding * (weighted + std::fabs(expected)) * 1.1 + kOutputError)
+      ASSERT_LE(std::fabs(value - expected),
+                1.1 * (weight_error * weighted + rounding * std::fabs(expected)) + of_weights.rest)
           << "pair " << pair << ", head " << head << ", channel " << d << ", length " << data.length(pair);
     }
   }

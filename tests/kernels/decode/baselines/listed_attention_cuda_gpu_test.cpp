@@ -58,7 +58,8 @@ TEST_P(ListedAttention, IsSoftmaxOverWhatIsKept) {
       for (int pair = 0; pair < data.cache.pairs(); ++pair) {
         const Kept kept = kept_tokens(data, pair, mask, sub_block);
         dropped += static_cast<int>(std::count(kept.begin(), kept.end(), 0));
-        expect_attention(data, pair, kept, with_sinks ? data.sinks.data() : nullptr, found);
+        expect_attention(data, pair, kept, with_sinks ? data.sinks.data() : nullptr, found,
+                         rounded_weights(data.cache.element_type));
         if (HasFatalFailure()) FAIL() << "sub_block " << sub_block << (with_sinks ? ", sinks" : "");
       }
       EXPECT_GT(dropped, 0);  // the case is not trivial

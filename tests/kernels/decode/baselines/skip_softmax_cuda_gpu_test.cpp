@@ -79,7 +79,8 @@ TEST_P(SkipSoftmaxCuda, SkipsTilesFarBelowTheRunningMaximum) {
         if (doubts > 0) continue;
         Kept tokens;
         for (int token = 0; token < data.length(pair); ++token) tokens.push_back(kept[token / kTile]);
-        expect_attention(data, pair, tokens, with_sinks ? data.sinks.data() : nullptr, found.attention);
+        expect_attention(data, pair, tokens, with_sinks ? data.sinks.data() : nullptr, found.attention,
+                         rounded_weights(data.cache.element_type));
         if (HasFatalFailure()) FAIL() << "splits " << splits << ", delta " << delta;
       }
     }
