@@ -172,12 +172,11 @@ ReadLayer LayerReader::read_into_store(const UnitKey& unit, LayerStore& store, b
   } const end{store.arrival};
   const PlannedSample& place = plan_.places[unit.dump][unit.sample];
   const DumpReader& dump = dumps_[unit.dump];
-  const bool finite =
-      dump.read_keys_and_values(place.index, unit.layer, store, options_.reading_threads, blocks.observer());
+  const bool finite = dump.read_keys_and_values(place.index, unit.layer, store, threads_, blocks.observer());
   ReadLayer read{.blocks = blocks.take(), .defect = {}};
   if (finite && finite_queries) return read;
   AttentionLayer again;  // in host memory, to find the place
-  std::ignore = dump.read_layer(place.index, unit.layer, again, options_.reading_threads);
+  std::ignore = dump.read_layer(place.index, unit.layer, again, threads_);
   select_queries(again, place.query_indices);
   read.defect = bad_value(unit, again);
   if (read.defect.empty())
@@ -192,9 +191,8 @@ bool LayerReader::read(const UnitKey& unit, std::unique_ptr<AttentionLayer> laye
   AttentionLayer& own = *layer;
   Blocks blocks(options_, unit.dump);
   const Place to = place_for(unit, own);
-  const int threads = options_.reading_threads;
-  bool finite = to == Place::host_memory ? dump.read_layer(index, unit.layer, own, threads, blocks.observer())
-                                         : dump.read_queries(index, unit.layer, own, threads, blocks.observer());
+  bool finite = to == Place::host_memory ? dump.read_layer(index, unit.layer, own, threads_, blocks.observer())
+                                         : dump.read_queries(index, unit.layer, own, threads_, blocks.observer());
   complete(unit, own);
   const std::string bad_estimate = first_bad_estimate(own, dump.info().samples[index].name);
   std::promise<ReadLayer> reading;
@@ -205,7 +203,7 @@ bool LayerReader::read(const UnitKey& unit, std::unique_ptr<AttentionLayer> laye
     std::shared_ptr<LayerStore> store = own.store;
     if (to == Place::source) {
       own.in_store = false;
-      own.source = std::make_shared<DumpSource>(dump, index, unit.layer, threads);
+      own.source = std::make_shared<DumpSource>(dump, index, unit.layer, options_.reading_threads);
       store = std::make_shared<DroppingStore>();
       begin_arrival(unit, *store);
     } else if (finite && bad_estimate.empty()) {

@@ -14,6 +14,7 @@
 #include "analysis/study/head_weights.h"
 #include "analysis/study/study.h"
 #include "analysis/study/study_plan.h"
+#include "dumps/base/workers.h"
 #include "dumps/format/dump_reader.h"
 #include "dumps/format/estimate_reader.h"
 
@@ -39,6 +40,7 @@ class LayerReader {
         plan_(plan),
         dumps_(dumps),
         options_(options),
+        threads_(options.reading_threads),
         queue_(queue),
         device_(device),
         handover_(handover) {}
@@ -68,6 +70,7 @@ class LayerReader {
   const StudyPlan& plan_;
   const std::span<const DumpReader> dumps_;
   const StreamOptions& options_;
+  const Workers threads_;
   UnitQueue& queue_;
   DeviceLock& device_;
   LayerHandover& handover_;

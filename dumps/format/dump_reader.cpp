@@ -188,7 +188,7 @@ struct DumpReader::State {
     LayerBuffer& buffer;
   };
 
-  bool read_buffers(std::size_t sample, int layer, std::span<const Tensor> tensors, int threads,
+  bool read_buffers(std::size_t sample, int layer, std::span<const Tensor> tensors, const Workers& threads,
                     const BlockObserver& observe) const {
     std::vector<Target> decoded;
     std::vector<Slice> slices;
@@ -202,7 +202,7 @@ struct DumpReader::State {
     const ElementType type = layer_info(sample, layer).element_type;
     const std::size_t element_bytes = size_of(type);
     std::atomic<bool> finite{true};
-    parallel_for(threads, slices.size(), [&](int, std::size_t i) {
+    threads.run(slices.size(), [&](int, std::size_t i) {
       const Slice& slice = slices[i];
       const std::span<std::byte> bytes = slice.bytes();
       const std::uint64_t offset = static_cast<std::uint64_t>(slice.file_offset) + slice.begin;
@@ -215,7 +215,8 @@ struct DumpReader::State {
            });
   }
 
-  bool stream(std::size_t sample, int layer, LayerStore& store, int threads, const BlockObserver& observe) const {
+  bool stream(std::size_t sample, int layer, LayerStore& store, const Workers& threads,
+              const BlockObserver& observe) const {
     const LayerInfo& stored = layer_info(sample, layer);
     const ElementType type = stored.element_type;
     std::atomic<bool> finite{true};
@@ -246,7 +247,7 @@ struct DumpReader::State {
     }
     if (!decoded.empty()) read_decoded(layer_path(sample, layer), decoded);
     const std::vector<KvPiece> pieces = kv_pieces(stored.k, stored.v, metadata.info.shape.num_kv_heads);
-    parallel_for(threads, pieces.size(), [&](int, std::size_t i) {
+    threads.run(pieces.size(), [&](int, std::size_t i) {
       const KvPiece& piece = pieces[i];
       bool is_finite = false;
       store.put(piece.tensor, piece.begin, piece.end - piece.begin, [&](std::span<std::byte> to) {
@@ -278,7 +279,7 @@ void DumpReader::check_memory(std::size_t sample, int layer, std::uint64_t more)
   state_->check_memory(sample, layer, more);
 }
 
-bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads,
+bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, const Workers& threads,
                             const BlockObserver& observe) const {
   const LayerInfo& stored = layer_info(sample, layer);
   out.in_store = false;
@@ -288,7 +289,7 @@ bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, 
                               threads, observe);
 }
 
-bool DumpReader::read_queries(std::size_t sample, int layer, AttentionLayer& out, int threads,
+bool DumpReader::read_queries(std::size_t sample, int layer, AttentionLayer& out, const Workers& threads,
                               const BlockObserver& observe) const {
   out.in_store = true;
   out.source = nullptr;
@@ -297,7 +298,7 @@ bool DumpReader::read_queries(std::size_t sample, int layer, AttentionLayer& out
   return state_->read_buffers(sample, layer, {{{"q", layer_info(sample, layer).q, out.q}}}, threads, observe);
 }
 
-bool DumpReader::read_keys_and_values(std::size_t sample, int layer, LayerStore& store, int threads,
+bool DumpReader::read_keys_and_values(std::size_t sample, int layer, LayerStore& store, const Workers& threads,
                                       const BlockObserver& observe) const {
   return state_->stream(sample, layer, store, threads, observe);
 }

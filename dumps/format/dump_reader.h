@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dumps/attention_layer.h"
+#include "dumps/base/workers.h"
 #include "dumps/dump_info.h"
 #include "dumps/kv_source.h"
 #include "dumps/layer_store.h"
@@ -46,15 +47,15 @@ class DumpReader {
   /// called, by several threads at once and while they are in the cache, with those blocks of the file that are read as
   /// they are; others, at the ends of a tensor or compressed, are left out. Throws InputError when the values cannot be
   /// read.
-  [[nodiscard]] bool read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads = 4,
+  [[nodiscard]] bool read_layer(std::size_t sample, int layer, AttentionLayer& out, const Workers& threads = 4,
                                 const BlockObserver& observe = {}) const;
 
   /// The same in two steps, for a layer whose keys and values go to `out.store`, not to its buffers: first all but
   /// them.
-  [[nodiscard]] bool read_queries(std::size_t sample, int layer, AttentionLayer& out, int threads = 4,
+  [[nodiscard]] bool read_queries(std::size_t sample, int layer, AttentionLayer& out, const Workers& threads = 4,
                                   const BlockObserver& observe = {}) const;
   /// Then they, piece by piece. The store has reserved the room, and its `arrival` has begun.
-  [[nodiscard]] bool read_keys_and_values(std::size_t sample, int layer, LayerStore& store, int threads = 4,
+  [[nodiscard]] bool read_keys_and_values(std::size_t sample, int layer, LayerStore& store, const Workers& threads = 4,
                                           const BlockObserver& observe = {}) const;
 
   /// Whether keys and values can be read by KV heads: they are contiguous in the file.
