@@ -19,20 +19,6 @@ std::string paragraph(const std::string& text) { return markdown_text(printable(
 constexpr std::string_view kCaptionsTitle = "# Figures and tables\n";
 constexpr std::string_view kSection = "\n## ";
 
-/// The sections of captions about experiments that are not in `made`: their figures stay in the folder.
-std::string sections_of_others(std::string_view captions, const std::vector<ExperimentMade>& made) {
-  std::string kept;
-  if (!captions.starts_with(kCaptionsTitle)) return kept;
-  for (std::size_t at = captions.find(kSection); at != std::string_view::npos;) {
-    const std::size_t next = captions.find(kSection, at + 1);
-    const std::string_view section = captions.substr(at, next - at);
-    const std::string_view name = section.substr(kSection.size(), section.find(':') - kSection.size());
-    if (std::ranges::count(made, name, &ExperimentMade::experiment) == 0) kept += section;
-    at = next;
-  }
-  return kept;
-}
-
 }  // namespace
 
 std::vector<std::string> files_of(const ExperimentResult& result, const std::vector<std::string>& formats) {
@@ -61,10 +47,25 @@ void write_table(const NamedTable& table, const std::filesystem::path& folder) {
   write_text_file(folder / (table.name + ".tex"), latex.str());
 }
 
+std::string sections_of_others(std::string_view captions, const std::vector<std::string>& experiments) {
+  std::string kept;
+  if (!captions.starts_with(kCaptionsTitle)) return kept;
+  for (std::size_t at = captions.find(kSection); at != std::string_view::npos;) {
+    const std::size_t next = captions.find(kSection, at + 1);
+    const std::string_view section = captions.substr(at, next - at);
+    const std::string_view name = section.substr(kSection.size(), section.find(':') - kSection.size());
+    if (std::ranges::count(experiments, name) == 0) kept += section;
+    at = next;
+  }
+  return kept;
+}
+
 void write_captions(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder,
                     const std::string& before) {
   std::string text(kCaptionsTitle);
+  std::vector<std::string> experiments;
   for (const ExperimentMade& m : made) {
+    experiments.push_back(m.experiment);
     text += fmt::format("\n## {}: {}\n\n", m.experiment, m.paper);
     for (const Figure& figure : m.result.figures)
       text += fmt::format("**{}**: {} {}\n\n", figure.name, paragraph(figure.caption), paragraph(figure.note));
@@ -72,7 +73,7 @@ void write_captions(const std::vector<ExperimentMade>& made, const std::filesyst
       text += fmt::format("**{}** (table): {}\n\n", table.name, paragraph(table.caption));
     for (const Finding& finding : m.result.findings) text += fmt::format("- {}\n", paragraph(finding.text));
   }
-  write_text_file(folder / kCaptionsFile, text + sections_of_others(before, made));
+  write_text_file(folder / kCaptionsFile, text + sections_of_others(before, experiments));
 }
 
 }  // namespace attest

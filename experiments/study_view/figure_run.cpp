@@ -44,6 +44,8 @@ void name_files(ExperimentResult& result, const std::string& title, std::vector<
 
 /// Empty if there is none.
 std::string text_of_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return {};  // a pipe would be waited for
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -119,6 +121,10 @@ void refuse_existing(const FigureReport& report, const std::filesystem::path& fo
   for (const std::string& name : names)
     if (std::filesystem::exists(folder / name, ignored))
       throw OutputError(fmt::format("{} is there already: --force replaces it", (folder / name).string()));
+}
+
+bool has_others(const std::filesystem::path& folder, const std::string& experiment) {
+  return !sections_of_others(text_of_file(folder / kCaptionsFile), {experiment}).empty();
 }
 
 void write_figures(FigureReport& report, const std::filesystem::path& folder, const FigureRequest& request,

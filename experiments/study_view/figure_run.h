@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/study_view/experiment.h"
@@ -103,6 +104,13 @@ void write_table(const NamedTable& table, const std::filesystem::path& folder);
 
 /// Name of the file with every caption and finding.
 inline constexpr const char* kCaptionsFile = "captions.md";
+
+/// The sections of captions about other experiments than these.
+std::string sections_of_others(std::string_view captions, const std::vector<std::string>& experiments);
+
+/// Whether the folder has captions about other experiments than this one.
+bool has_others(const std::filesystem::path& folder, const std::string& experiment);
+
 /// `before`: captions of figures that stay, of which the sections about other experiments are kept.
 void write_captions(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder,
                     const std::string& before);

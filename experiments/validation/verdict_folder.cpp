@@ -36,6 +36,13 @@ FigureRequest figure_request(const VerdictFolder& folder) {
   return request;
 }
 
+/// `attest figures` keeps captions of its own there.
+void refuse_figures(const std::filesystem::path& folder) {
+  if (has_others(folder, kVerdictExperiment))
+    throw OutputError(
+        fmt::format("--details: {} has figures of 'attest figures', expected a folder of its own", folder.string()));
+}
+
 /// Figures and tables of a verdict that was in the folder before, which this one does not have.
 void remove_others(const ExperimentMade& made, const std::filesystem::path& folder) {
   std::error_code ignored;
@@ -56,6 +63,7 @@ void check_verdict_folder(const VerdictFolder& folder) {
   std::error_code ignored;
   if (std::filesystem::exists(folder.path, ignored) && !std::filesystem::is_directory(folder.path, ignored))
     throw OutputError(fmt::format("{} is not a folder", folder.path.string()));
+  refuse_figures(folder.path);
   refuse_existing({}, folder.path, figure_request(folder), {{.name = kVerdictJson, .text = {}}});
 }
 
@@ -66,6 +74,7 @@ FigureReport write_verdict_folder(const Judgement& judgement, const VerdictFolde
                                        {"verdict.md", verdict_markdown(judgement, report.made.front())},
                                        {"offenders.csv", offenders_csv(judgement)}};
   const FigureRequest request = figure_request(folder);
+  refuse_figures(folder.path);
   refuse_existing(report, folder.path, request, texts);
   write_figures(report, folder.path, request, texts);
   if (folder.replace) remove_others(report.made.front(), folder.path);

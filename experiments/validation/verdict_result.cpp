@@ -142,7 +142,7 @@ NamedTable groups_table(const Judgement& judgement) {
 
 ExperimentMade verdict_result(const Judgement& judgement) {
   ExperimentMade made{
-      .experiment = "validation",
+      .experiment = kVerdictExperiment,
       .paper = fmt::format("{} on {}", display_name(judgement.set.selector.label), display_name(judgement.set.model)),
       .study = judgement.set.model,
       .result = {}};

@@ -6,6 +6,9 @@
 
 namespace attest {
 
+/// As captions name it.
+inline constexpr const char* kVerdictExperiment = "validation";
+
 /// What was tested: setting, n, k, share with its interval, p-value, verdict, costs.
 NamedTable settings_table(const Judgement& judgement);
 

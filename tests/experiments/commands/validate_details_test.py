@@ -110,6 +110,16 @@ def test_a_folder_is_replaced_only_with_force(results, tmp_path):
     assert "--details" in validate(results, "--target", "recall>=0.5", "--format", "svg", expect=2).stderr
 
 
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_a_folder_of_figures_stays(results, tmp_path, force):
+    folder = tmp_path / "out"
+    subprocess.run([ATTEST, "figures", results, "-o", folder, "--only", "early_layers,quality_vs_io", "--format", "svg"], check=True, capture_output=True)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    done = validate(results, "--target", "recall>=0.5", "--details", folder, *force, expect=5)
+    assert done.stderr == f"attest: --details: {folder} has figures of 'attest figures', expected a folder of its own\n"
+    assert done.stdout == "" and {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 @pytest.mark.parametrize("output, folder", [("-o", "a.json"), ("--csv", "a.json"), ("--emit-vllm", "./a.json"), ("-o", "a.json/")])
 def test_the_folder_is_no_other_output(results, tmp_path, output, folder):
     done = validate(results, "--target", "recall>=0.5", output, "a.json", "--details", folder, expect=2, cwd=tmp_path)
