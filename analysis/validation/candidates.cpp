@@ -25,12 +25,27 @@ std::optional<LabelledSetting> find_labelled(const ResultsFile& file, const std:
   return std::nullopt;
 }
 
+std::string unknown_setting(const ResultsFile& file, const std::string& typed) {
+  const std::size_t at = typed.rfind('@');
+  const auto selector = at == std::string::npos ? std::nullopt : file.find_selector(typed.substr(0, at));
+  if (!selector || find_labelled(file, typed)) return {};
+  const StudySelector& of = file.study().selectors[*selector];
+  const std::string settings =
+      of.kind == SettingKind::none
+          ? "no settings"
+          : fmt::format("the settings {}", excerpt(fmt::format("{}", join(of.setting_labels, ", "))));
+  return fmt::format("'{}' of {} has {}, found '{}'", excerpt(of.label), file.path(), settings,
+                     excerpt(typed.substr(at + 1)));
+}
+
 std::vector<Candidate> find_candidates(const ResultsFile& file, std::span<const std::string> texts) {
   std::vector<Candidate> candidates;
   std::vector<LabelledSetting> taken;
   for (const std::string& text : texts) {
     std::optional<LabelledSetting> found = find_labelled(file, text);
     if (!found) {
+      if (const std::string unknown = unknown_setting(file, text); !unknown.empty())
+        throw UsageError(fmt::format("--candidates: {}", unknown));
       std::vector<std::string> labels;
       for (const StudySelector& selector : file.study().selectors) labels.push_back(selector.label);
       throw UsageError(

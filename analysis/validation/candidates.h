@@ -22,6 +22,9 @@ struct LabelledSetting {
 /// What LABEL or LABEL@SETTING names in the file. Labels may have '@' themselves. Empty if there is no such thing.
 std::optional<LabelledSetting> find_labelled(const ResultsFile& file, const std::string& typed);
 
+/// Where LABEL of LABEL@SETTING is in the file and its SETTING is not: which it has. Else empty.
+std::string unknown_setting(const ResultsFile& file, const std::string& typed);
+
 struct Candidate {
   std::string text;  ///< as typed: "kv_fp8", "ffd@5"
   StudySelector selector;

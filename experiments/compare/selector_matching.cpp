@@ -63,18 +63,34 @@ std::vector<MatchedSelector> meanings(const ResultsFile& first, const ResultsFil
   return found;
 }
 
+/// For a text without meaning: which settings its labels have, where its own is not among them. Else empty.
+std::string unknown_settings(const ResultsFile& first, const ResultsFile& second, const std::string& typed) {
+  const auto unknown = [&](const std::string& a, const std::string& b) {
+    const std::string in_first = unknown_setting(first, a), in_second = unknown_setting(second, b);
+    return in_first + (in_first.empty() || in_second.empty() ? "" : "; ") + in_second;
+  };
+  // No setting has a '=': behind it stands the other label.
+  std::string text = typed.find('=', typed.rfind('@')) == std::string::npos ? unknown(typed, typed) : "";
+  for (std::size_t at = typed.find('='); at != std::string::npos && text.empty(); at = typed.find('=', at + 1))
+    text = unknown(typed.substr(0, at), typed.substr(at + 1));
+  return text;
+}
+
 std::vector<MatchedSelector> chosen_pairs(const ResultsFile& first, const ResultsFile& second,
                                           const std::vector<std::string>& typed) {
   std::vector<MatchedSelector> pairs;
   for (const std::string& item :
        joined_items(typed, [&](const std::string& text) { return !meanings(first, second, text).empty(); })) {
     const std::vector<MatchedSelector> found = meanings(first, second, item);
-    if (found.empty())
+    if (found.empty()) {
+      if (const std::string unknown = unknown_settings(first, second, item); !unknown.empty())
+        throw UsageError(fmt::format("--selectors: {}", unknown));
       throw UsageError(fmt::format(
           "--selectors: '{}' is neither a label that both files have, LABEL1=LABEL2, nor "
           "LABEL1@SETTING=LABEL2@SETTING; {} "
           "has {}; {} has {}",
           printable(item), first.path(), quoted(labels_in(first)), second.path(), quoted(labels_in(second))));
+    }
     if (found.size() > 1)
       throw UsageError(fmt::format("--selectors: '{}' can be '{}' and '{}', or '{}' and '{}'", printable(item),
                                    printable(found[0].first_label), printable(found[0].second_label),

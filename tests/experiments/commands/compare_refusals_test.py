@@ -89,6 +89,8 @@ def test_salient_tokens_of_another_delta_are_others(tmp_path):
     (["--metrics", "recall,recall.mean"], "'recall.mean' is there twice"),
     (["--metrics", "recall.count"], "'recall.count': cells are compared in pairs, so that both files have as many"),
     (["--selectors", "ffd=none"], "'ffd=none' is neither a label that both files have, LABEL1=LABEL2, nor LABEL1@SETTING=LABEL2@SETTING; "),
+    (["--selectors", "ffd@4=ffd@5"], "has the settings 3, 5, 7, found '4'"),
+    (["--selectors", "ffd@5=quest@2"], "has the settings 256, 1024, 50%, found '2'"),
     (["--selectors", "ffd,ffd"], "'ffd' is there twice"),
     (["--settings", "9"], "no selector has the setting '9' in both files; common are 3, 5, 7, 256, 1024, 50%"),
     (["--settings", "50"], "no selector has the setting '50' in both files"),
@@ -101,6 +103,19 @@ def test_salient_tokens_of_another_delta_are_others(tmp_path):
 ])
 def test_bad_requests(studies, arguments, sentence):
     assert sentence in compare(*studies, *arguments, expect=2).stderr
+
+
+def test_a_setting_that_is_unknown_in_both(studies):
+    one, two = studies
+    done = compare(one, two, "--selectors", "ffd@4=quest@2", expect=2)
+    assert done.stderr == (f"attest: --selectors: 'ffd' of {one} has the settings 3, 5, 7, found '4'; "
+                           f"'quest' of {two} has the settings 256, 1024, 50%, found '2'\n")
+
+
+def test_many_settings_are_cut(tmp_path):
+    path = write_results(tmp_path / "many.h5", [ffd()], SAMPLES)
+    edit(path, lambda name, sample: sample["ffd/setting_labels"].write_direct(np.array(["1" * 150, "2" * 150, "3"], object)))
+    assert f"has the settings {'1' * 150}, {'2' * 48}..., found '4'\n" in compare(path, path, "--selectors", "ffd@3=ffd@4", expect=2).stderr
 
 
 def test_names_cannot_write_to_the_terminal(tmp_path):

@@ -365,7 +365,7 @@ def test_settings_of_two_kinds(bytes_study):
     assert (row["setting"], row["setting_label"], row["setting_2"]) == ("delta", deltas[1], f"budget {budgets[0]}")
     assert f"delta {deltas[1]} = budget {budgets[0]}" in compare(bytes_study, bytes_study, "--selectors", f"ffd@{deltas[1]}=quest@{budgets[0]}", "--metrics", "recall").stdout
     assert "LABEL1@SETTING=LABEL2@SETTING" in compare(bytes_study, bytes_study, "--selectors", "ffd=quest", expect=4).stderr
-    assert "neither a label" in compare(bytes_study, bytes_study, "--selectors", "ffd@99=quest@1", expect=2).stderr
+    assert f"has the settings {', '.join(deltas)}, found '99'" in compare(bytes_study, bytes_study, "--selectors", "ffd@99=quest@1", expect=2).stderr
 
 
 def test_a_selector_without_settings_beside_a_setting(tmp_path):

@@ -178,7 +178,8 @@ def test_a_metric_that_a_candidate_lacks(tmp_path):
 @pytest.mark.parametrize("arguments, message", [
     (["--candidates", "exact,none"], "has no 'none', expected a label, or LABEL@SETTING; it has"),
     (["--candidates", "exact,ffd"], "has the settings 3, 5, 7, expected one of them: ffd@3"),
-    (["--candidates", "exact,ffd@4"], "has no 'ffd@4'"),
+    (["--candidates", "exact,ffd@4"], "r.h5 has the settings 3, 5, 7, found '4'"),
+    (["--candidates", "exact@4"], "r.h5 has no settings, found '4'"),
     (["--candidates", "exact,,kv_q8"], "--candidates: '' is not LABEL or LABEL@SETTING"),
     (["--candidates", "exact,"], "--candidates: '' is not LABEL or LABEL@SETTING"),
     (["--candidates", "exact,exact"], "'exact' and 'exact' are the same"),
