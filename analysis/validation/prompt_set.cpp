@@ -232,6 +232,11 @@ PromptSet gather_prompts(ResultsFiles files, const PromptScope& scope) {
   return set;
 }
 
+void refuse_cluster(const std::string& path, const std::string& sample, const std::string& key) {
+  throw UsageError(
+      printable(fmt::format("--cluster: {}: sample '{}' has no attribute '{}', expected a text", path, sample, key)));
+}
+
 void make_clusters(PromptSet& set, const std::string& key) {
   set.cluster_key = key;
   set.clusters.clear();
@@ -246,9 +251,7 @@ void make_clusters(PromptSet& set, const std::string& key) {
     if (!value && prompt.file != nullptr)
       if (const auto found = prompt.of_study().attributes.find(key); found != prompt.of_study().attributes.end())
         value = found->second;
-    if (!value)
-      throw UsageError(printable(fmt::format("--cluster: {}: sample '{}' has no attribute '{}', expected a text",
-                                             prompt.path(), prompt.name, key)));
+    if (!value) refuse_cluster(prompt.path(), prompt.name, key);
     set.clusters.push_back(numbers.try_emplace(*value, numbers.size()).first->second);
   }
 }

@@ -84,6 +84,9 @@ inline bool is_length_among(std::int64_t tokens, std::int64_t shortest, std::int
 /// count twice; InputError if a layer in scope was left out of a study.
 PromptSet gather_prompts(ResultsFiles files, const PromptScope& scope);
 
+/// Throws UsageError: a sample of the file lacks the attribute `key`.
+[[noreturn]] void refuse_cluster(const std::string& path, const std::string& sample, const std::string& key);
+
 /// Fills in PromptSet::clusters. Throws UsageError if a prompt lacks the attribute `key`.
 void make_clusters(PromptSet& set, const std::string& key);
 

@@ -25,14 +25,15 @@ void check_kind(const PromptSet& set, const JudgementOptions& options) {
 }
 
 /// The length that is asked for if the prompts do not have it.
-std::optional<std::int64_t> extrapolated_length(const PromptSet& set, const JudgementOptions& options) {
+std::optional<std::int64_t> extrapolated_length(std::int64_t shortest, std::int64_t longest,
+                                                const JudgementOptions& options) {
   if (!options.for_length) return std::nullopt;
-  if (is_length_among(*options.for_length, set.shortest(), set.longest())) return std::nullopt;
+  if (is_length_among(*options.for_length, shortest, longest)) return std::nullopt;
   if (options.extrapolate) return options.for_length;
   throw NotCertified(fmt::format(
       "nothing is claimed for contexts of {} tokens: the prompts have {} to {} tokens. Give prompts of that length, or "
       "--extrapolate to have the verdict all the same",
-      *options.for_length, set.shortest(), set.longest()));
+      *options.for_length, shortest, longest));
 }
 
 std::vector<std::size_t> grid_of(const PromptSet& set, const JudgementOptions& options) {
@@ -119,6 +120,19 @@ void check_options(const JudgementOptions& options, bool answers) {
     throw UsageError(fmt::format("--io-budget: {} is not above 0", *options.io_budget));
 }
 
+void check_samples(std::span<const StudyDump> dumps, const JudgementOptions& options) {
+  std::vector<std::int64_t> lengths;
+  for (const StudyDump& dump : dumps) {
+    if (!options.model.empty() && dump.model != options.model) continue;
+    for (const StudySample& sample : dump.samples) {
+      lengths.push_back(sample.num_tokens);
+      if (!options.cluster.empty() && options.cluster != "task" && !sample.attributes.contains(options.cluster))
+        refuse_cluster(dump.path, sample.name, options.cluster);
+    }
+  }
+  if (!lengths.empty()) extrapolated_length(std::ranges::min(lengths), std::ranges::max(lengths), options);
+}
+
 std::vector<JudgedFile> judged_files(ResultsFiles files, int threads, std::span<const TasksFile> tasks) {
   std::vector<std::string> paths;
   for (const ResultsFile* file : files) paths.push_back(file->path());
@@ -152,7 +166,7 @@ Judgement judge_results(ResultsFiles files, const JudgementOptions& options, std
   if (!files.empty() && !tasks.empty()) add_answers(files, tasks, judgement.set);
   const PromptSet& set = judgement.set;
   check_kind(set, options);
-  judgement.extrapolated_to = extrapolated_length(set, options);
+  judgement.extrapolated_to = extrapolated_length(set.shortest(), set.longest(), options);
   judgement.request = {.targets = targets_of(options, !tasks.empty()), .guarantee = options.guarantee};
   judgement.request.threads = options.threads;
   judgement.request.grid = grid_of(set, options);

@@ -10,9 +10,11 @@
 
 #include "analysis/results/study_difference.h"
 #include "analysis/run/estimate_inputs.h"
+#include "analysis/study/study_plan.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
+#include "dumps/format/dump_reader.h"
 #include "dumps/inspect/file_format.h"
 #include "experiments/cli/options/grid.h"
 #include "experiments/cli/options/output_file.h"
@@ -103,6 +105,17 @@ std::vector<StudySelector> selectors_of_candidates(const std::vector<SelectorSpe
   return made;
 }
 
+/// Opens the dumps, if there is something that they can tell before the study.
+void check_planned(Study study, const JudgementOptions& request) {
+  if (request.cluster.empty() && !request.for_length) return;
+  std::vector<DumpReader> readers;
+  for (const StudyDump& dump : study.dumps) readers.emplace_back(dump.path);
+  std::vector<const DumpInfo*> infos;
+  for (const DumpReader& reader : readers) infos.push_back(&reader.info());
+  plan_study(infos, study);
+  check_samples(study.dumps, request);
+}
+
 std::string results_name(const std::string& dump, const DumpStudyOptions& options, const std::string& recommendation) {
   if (!options.results.empty()) return options.results;
   if (!recommendation.empty()) return std::filesystem::path(recommendation).replace_extension(".study.h5").string();
@@ -165,6 +178,7 @@ std::string study_dumps(const std::vector<std::string>& dumps, const std::vector
   if (!request.layers.empty()) study.choice.layers = parse_layers(request.layers);
   if (!options.samples.empty()) study.choice.samples = parse_names(options.samples);
   study.choice.queries = parse_queries(options.queries);
+  check_planned(study, request);
   for (const std::string& output : options.outputs) refuse_taken(output, input_files(study));
   RunOptions run;
   run.inputs = options.inputs;

@@ -125,6 +125,25 @@ def test_dumps(tmp_path):
     assert named["settings"][0]["setting"] == "50%" and named["claim"]["layers"] == [2] and named["claim"]["n"] == 5
 
 
+def test_what_a_dump_cannot_say_is_refused_before_its_study(tmp_path):
+    def values(random, layer):
+        return tuple(random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
+
+    write_dump(tmp_path / "d.h5", values, seed=1, layers=[0], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199], samples=["a", "b"])
+    with h5py.File(tmp_path / "d.h5", "r+") as file:
+        file["samples/a"].attrs["document"] = "one"
+    options = ["d.h5", "--target", "recall>=0.5", "--claim", "observed", "--selector", "topdelta", "--quiet"]
+    for arguments, code, sentence in [
+            (["--cluster", "topic"], 2, "--cluster: d.h5: sample 'a' has no attribute 'topic', expected a text"),
+            (["--cluster", "document"], 2, "--cluster: d.h5: sample 'b' has no attribute 'document', expected a text"),
+            (["--for-length", "983"], 3, "nothing is claimed for contexts of 983 tokens: the prompts have 200 to 200 tokens. ")]:
+        assert validate(*options, *arguments, expect=code, cwd=tmp_path).stderr.startswith(f"attest: {sentence}")
+        assert [path.name for path in tmp_path.iterdir()] == ["d.h5"]
+    for arguments in (["--cluster", "task"], ["--cluster", "document", "--samples", "a"], ["--for-length", "200"], ["--for-length", "983", "--extrapolate"]):
+        validate(*options, *arguments, "--force", expect=3, cwd=tmp_path)
+        assert (tmp_path / "d.study.h5").exists()
+
+
 def test_a_dump_with_a_bad_layer(tmp_path):
     def values(random, layer):
         q, k, v = (random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
