@@ -99,6 +99,10 @@ DeviceMemoryLimit parse_device_memory(std::string_view text) {
       "--device-memory is '{}', expected a share of the GPU's memory such as 80%, or a size such as 12GiB", text));
 }
 
+void check_device_text(std::string_view text) {
+  if (text != "cpu" && text != "auto" && text != "cuda:all") parse_gpus(text);
+}
+
 Device resolve_device(std::string_view text, const std::vector<Gpu>& gpus) {
   if (text == "cpu") return {};
   if (text == "auto") return first_usable(gpus);

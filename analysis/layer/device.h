@@ -36,6 +36,9 @@ struct Device {
   int first_gpu() const { return gpus.at(0); }
 };
 
+/// Throws UsageError for a text that resolve_device() parses on no machine.
+void check_device_text(std::string_view text);
+
 /// Parses "cpu", "cuda" (the first GPU), "cuda:<i>", "cuda:<i>,<j>", "cuda:all" (all usable GPUs) or "auto" (the first
 /// usable GPU, else the CPU). Throws UsageError for any other text, for a GPU that is named twice, does not exist or is
 /// too old.

@@ -62,6 +62,10 @@ void add_global_options(Command& program, GlobalOptions& options) {
   program.option("--seed", options.seed, "Seed of whatever is random").takes(seed_number()).shows_default().type("N");
   program.flag("--quiet", options.quiet, "No progress and no notices on stderr");
   program.flag("--json", options.json, "Machine output: one JSON document on stdout");
+  program.before_run([&options] {
+    parse_device_memory(options.device_memory);
+    check_device_text(options.device);
+  });
 }
 
 }  // namespace attest

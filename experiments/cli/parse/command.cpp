@@ -325,6 +325,7 @@ void Command::run() {
   const Command& command = given_command();
   if (answered_ || !command.run_) return;
   try {
+    if (before_run_) before_run_();
     command.run_();
   } catch (const UsageError& error) {
     throw UsageError(config_file_ ? config_file_->located(error.what()) : error.what());

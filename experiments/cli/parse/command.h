@@ -106,6 +106,8 @@ class Command {
   void requires_command();
   /// What run() does if this command is given.
   void on_run(std::function<void()> run) { run_ = std::move(run); }
+  /// Of the program: what run() does first, whichever command is given.
+  void before_run(std::function<void()> check) { before_run_ = std::move(check); }
   /// Nothing behind its name is parsed: parse() hands the words over.
   void hands_over(std::function<void(const std::vector<std::string>&)> take);
 
@@ -147,7 +149,7 @@ class Command {
   std::string name_;
   std::vector<std::unique_ptr<Command>> commands_;
   std::vector<std::unique_ptr<Option>> options_;
-  std::function<void()> run_;
+  std::function<void()> run_, before_run_;
   std::function<void(const std::vector<std::string>&)> take_words_;
   std::unique_ptr<ConfigFile> config_file_;
   bool answered_ = false;  ///< by the help or the version

@@ -33,6 +33,13 @@ TEST(Device, TheCpuIsAlwaysThere) {
     EXPECT_THROW(resolve_device(text), UsageError) << text;
 }
 
+TEST(Device, ATextIsCheckedWithoutTheMachinesGpus) {
+  for (const char* text : {"auto", "cpu", "cuda", "cuda:999", "cuda:0,1", "cuda:all"})
+    EXPECT_NO_THROW(check_device_text(text)) << text;
+  for (const char* text : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:all,0"})
+    EXPECT_THROW(check_device_text(text), UsageError) << text;
+}
+
 std::vector<Gpu> three_gpus() { return {{"A100", 8, 0}, {"P100", 6, 0}, {"H200", 9, 0}}; }
 
 TEST(Device, SeveralGpus) {

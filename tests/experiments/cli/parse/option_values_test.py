@@ -28,6 +28,8 @@ COMMON = {
     "--threads": ("a whole number from 0 to 1024", ["x", "-1", "1025", "1.5", "1e999", "''"]),
     "--seed": ("a whole number from 0 to 18446744073709551615", ["x", "-1", "1.5", "18446744073709551616", "''"]),
     "--config": FILE,
+    "--device": ("auto, cpu, cuda, cuda:<number>, cuda:<number>,<number> or cuda:all", ["tpu", "cuda:x", "cuda:-1", "''"]),
+    "--device-memory": ("a share of the GPU's memory such as 80%, or a size such as 12GiB", ["lots", "0%", "101%", "-1GiB", "1e999GiB", "''"]),
 }
 SYNTH = {
     "--output": FILE, "--layers": COUNT, "--samples": COUNT, "--tokens": TOKENS, "--queries": TOKENS, "--query-heads": COUNT,
@@ -52,8 +54,6 @@ RUN = {
     "--units": ("a list such as 0-7", ["''"]), "--chunk": FILE, "--weights": FILE, "--dask": ("an address, a file or local:N", ["''"]),
     "--slurm": ("a list such as partition=gpu,jobs=8", ["''"]),
     "--time-limit": TIME,
-    "--device": ("auto, cpu, cuda, cuda:<number>, cuda:<number>,<number> or cuda:all", ["tpu", "cuda:x", "cuda:-1", "''"]),
-    "--device-memory": ("a share of the GPU's memory such as 80%, or a size such as 12GiB", ["lots", "0%", "101%", "-1GiB", "1e999GiB", "''"]),
 }
 EMPTY_GRIDS = {name: GRID for name in ("--delta", "--budget", "--p", "--factor", "--lambdas", "--layers")}
 AUDIT = {**{name: RUN[name] for name in ("--selector", "--delta", "--budget", "--p", "--factor", "--layers", "--queries", "--samples")},
@@ -100,7 +100,7 @@ COMMANDS = {
     "list": ([], [COMMON]),
     "demo": ([], [{"--output": ("a folder's name", ["''"])}, COMMON]),
 }
-NOT_CHECKED = {"--device", "--device-memory", "--rope", "--take"}  # used by run and bench alone; any text; perhaps no file
+NOT_CHECKED = {"--rope", "--take"}  # any text; perhaps no file
 CASES = [(command, option, expected, "" if value == "''" else value)
          for command, (_, tables) in COMMANDS.items() for table in tables for option, (expected, values) in table.items()
          for value in values]
