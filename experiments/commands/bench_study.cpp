@@ -202,23 +202,28 @@ void add_bench_study(Command& bench, const GlobalOptions& global) {
   study.option("--selector", options->bench.selectors, "Names with commas between them, or NAME:option=value,...")
       .takes(text_that_is("a list such as exact,ffd, or a selector with options"))
       .shows_default();
-  study.option("--sweep-points", options->bench.sweep_points, "Settings per selector of the sweep; 0: no sweep")
-      .takes(whole_number(0, 1000))
-      .shows_default();
+  Option& sweep_points =
+      study.option("--sweep-points", options->bench.sweep_points, "Settings per selector of the sweep; 0: no sweep");
+  sweep_points.takes(whole_number(0, 1000)).shows_default();
   study.option("--repeats", options->bench.repeats, "Timed runs; the median is reported")
       .takes(whole_number(1, 1000))
       .shows_default();
   Option& peer_repeats = study.option("--peer-repeats", options->bench.peer_repeats, "Timed runs of the LibTorch peer");
   peer_repeats.takes(whole_number(1, 1000)).shows_default();
-  study.flag("--no-peer", options->no_peer, "Leave the LibTorch peer, and the comparison with it, out");
+  Option& no_peer =
+      study.flag("--no-peer", options->no_peer, "Leave the LibTorch peer, and the comparison with it, out");
   study.flag("--scaling", options->scaling,
              "Instead: time and memory of the study of dumps from 4096 tokens and 4 queries up to --tokens (default: "
              "262144) and --queries (64), in steps of four");
-  study.on_run([options, &tokens, &queries, &layers, &peer_repeats, &global] {
+  study.on_run([options, &tokens, &queries, &layers, &sweep_points, &peer_repeats, &no_peer, &global] {
     if (!options->path.empty() && !options->scaling)
       for (const Option* option : {&tokens, &queries, &layers})
         if (option->is_given())
           throw UsageError(fmt::format("{} is of the synthetic dump, and DUMP is given", option->name()));
+    if (options->scaling)
+      for (const Option* option : {&sweep_points, &peer_repeats, &no_peer})
+        if (option->is_given())
+          throw UsageError(fmt::format("{} has no effect on --scaling, which times whole dumps alone", option->name()));
     if (options->no_peer && peer_repeats.is_given())
       throw UsageError("--peer-repeats is of the LibTorch peer, which --no-peer leaves out");
     if (options->scaling && !tokens.is_given()) options->dump.num_tokens = 262144;

@@ -138,12 +138,13 @@ void add_import(Command& program, const GlobalOptions& global) {
       .separated()
       .takes(layer)
       .type("L,...");
-  command.option("--num-layers", options.num_layers, "Layers of the model (default: the last one found)").takes(layer);
+  command.option("--num-layers", options.num_layers, "Layers of the model (default: the last one found)")
+      .takes(whole_number(1, kMostLayers));
   command.option("--last", options.last, "Queries of each request of FlashInfer's flight recorder (default: 4)")
       .takes(whole_number(1, kMostRecorded))
       .type("N");
   command.option("--model", options.model, "Name of the model").takes(name).shows_default();
-  command.option("--rope", options.rope, "Rotary parameters of the model, as JSON");
+  command.option("--rope", options.rope, "Rotary parameters of the model, as a JSON object");
   command.option("--sample", options.sample, "Name of the sample where the patterns have no {s}")
       .takes(name)
       .shows_default();

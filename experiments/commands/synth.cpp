@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "dumps/base/error.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "dumps/synthetic/dump.h"
@@ -97,8 +98,7 @@ SyntheticOptions resolve(const SynthOptions& options, const GlobalOptions& globa
   return dump;
 }
 
-void run_synth(const SynthOptions& options, const GlobalOptions& global) {
-  const SyntheticOptions dump = resolve(options, global);
+void run_synth(const SyntheticOptions& dump, const SynthOptions& options, const GlobalOptions& global) {
   WritingProgress progress(global.quiet);
   std::int64_t bytes = 0;
   write_synthetic_dump(dump, options.path, options.force, global.thread_count(),
@@ -155,7 +155,8 @@ void add_synth(Command& program, const GlobalOptions& global) {
   add("--softcap", "Soft-cap of the scores; 0: none", &O::logit_softcap).takes(nonnegative_number());
   add("--sliding-window", "Keys that a query sees; 0: all before it", &O::sliding_window)
       .takes(whole_number(0, kMaxTokens));
-  add("--global-every", "Every n-th layer ignores the window; 0: none", &O::global_every).takes(count_or_none);
+  Option& global_every =
+      add("--global-every", "Every n-th layer ignores the window; 0: none", &O::global_every).takes(count_or_none);
   add("--spans", "Evidence spans of each sample", &O::num_spans).takes(whole_number(0, kMaxSpans));
   add("--span-tokens", "Tokens of each span", &O::span_tokens).takes(count);
   add("--sink-tokens", "First tokens that sink heads look at", &O::sink_tokens).takes(count_or_none);
@@ -165,7 +166,12 @@ void add_synth(Command& program, const GlobalOptions& global) {
   options->typed.push_back([&head_dim, &value_dim](SyntheticOptions& dump, const SyntheticOptions&) {
     if (head_dim.is_given() && !value_dim.is_given()) dump.shape.value_dim = dump.shape.head_dim;
   });
-  command.on_run([options, &global] { run_synth(*options, global); });
+  command.on_run([options, &global_every, &global] {
+    const SyntheticOptions dump = resolve(*options, global);
+    if (global_every.is_given() && dump.global_every > 0 && dump.sliding_window == 0)
+      throw UsageError("--global-every: has no effect without a --sliding-window above 0");
+    run_synth(dump, *options, global);
+  });
 }
 
 }  // namespace attest

@@ -30,6 +30,14 @@ def test_what_is_no_selector(text, sentence):
     assert (done.returncode, done.stderr.count("\n")) == (2, 1) and sentence in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("words", [["--no-peer"], ["--sweep-points", "0"], ["--peer-repeats", "5"]])
+def test_options_without_effect_on_scaling_are_refused(words):
+    done = subprocess.run([os.environ["ATTEST_BIN"], "bench", "study", "--scaling", "--tokens", "256", "--queries", "4", "--layers", "1",
+                           "--repeats", "1", "--device", "cpu", *words], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr == f"attest: {words[0]} has no effect on --scaling, which times whole dumps alone\n"
+
+
 @pytest.mark.parametrize("words, sentence", [
     (["d.h5"], "--tokens is of the synthetic dump, and DUMP is given"),
     (["--peer-repeats", "3"], "--peer-repeats is of the LibTorch peer, which --no-peer leaves out"),

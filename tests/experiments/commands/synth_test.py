@@ -50,6 +50,14 @@ def test_shapes_and_attributes_are_as_asked(tmp_path):
                     assert np.isfinite(values(tensor)).all()
 
 
+def test_global_layers_take_a_window(tmp_path):
+    for words in (["--global-every", 2], ["--preset", "gemma2-9b", "--sliding-window", 0, "--global-every", 3]):
+        done = synth(tmp_path, *words, expect=2)
+        assert done.stderr == "attest: --global-every: has no effect without a --sliding-window above 0\n"
+        assert not any(tmp_path.iterdir())
+    synth(tmp_path, "--tokens", 64, "--layers", 1, "--global-every", 0)
+
+
 def test_retrieval_heads_look_at_the_spans(tmp_path):
     synth(tmp_path, "--dtype", "float32", "--profile", "retrieval", "--tokens", 2000, "--layers", 1)
     with h5py.File(tmp_path / "dump.h5") as dump:

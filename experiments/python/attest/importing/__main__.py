@@ -19,6 +19,13 @@ def decode(value):
     return os.fsdecode(value.encode("latin-1")) if isinstance(value, str) else value
 
 
+def is_json_object(text):
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def check_options(options, target):
     """Refuses what a dump cannot hold."""
     from ..base.dump_writer import IN_FLOAT32, float32_holds
@@ -31,10 +38,8 @@ def check_options(options, target):
         text = getattr(options, name)
         if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
             raise UsageError(f"--{name}: expected UTF-8 text, found {in_quotes(text)}")
-    try:
-        json.loads(options.rope or "{}")
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"--rope: expected JSON, found {in_quotes(options.rope)}") from error
+    if not is_json_object(options.rope or "{}"):
+        raise UsageError(f"--rope: expected a JSON object, found {in_quotes(options.rope)}")
     if not is_sample_name(options.sample):
         raise UsageError(f"{target}: sample {in_quotes(options.sample)}: the name must be that of one HDF5 group")
 

@@ -96,6 +96,7 @@ class _Planner:
         layers = {}  # by {s}
         for key in sorted(found):
             layers.setdefault(key.sample, []).append(self._layer(key.layer, found[key]))
+        self._check_bfloat16_bits(found)
         self._check_window_layers({layer.number for group in layers.values() for layer in group})
         first = next(iter(layers.values()))[0].views
         q, k, v = (first[role].extent for role in ROLES)
@@ -132,6 +133,12 @@ class _Planner:
         elif array.type_name in ("F64", "<f8"):
             hint = " (convert it to float32 first)"
         _fail(array, "float16, bfloat16 or float32", in_quotes(array.type_name) + hint)
+
+    def _check_bfloat16_bits(self, found):
+        arrays = [array for layer in found.values() for array in layer.values()]
+        if self.options.bfloat16_bits and not any(array.may_hold_bfloat16 for array in arrays):
+            raise UsageError(f"--bfloat16-bits: {self.path}: expected arrays of 16-bit integers, or NumPy's V2, found "
+                             f"{in_quotes(arrays[0].type_name)}")
 
     def _fail_extent(self, role, view, expected, found):
         _fail(view.array, expected, f"{found} in shape {shape_text(view.array.shape)} (layout {self.layouts[role]})")

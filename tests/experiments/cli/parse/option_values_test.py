@@ -62,7 +62,7 @@ IMPORT = {
     "--output": FILE, "--q": ("a pattern such as", ["''"]), "--k": ("a pattern such as", ["''"]), "--v": ("a pattern such as", ["''"]),
     "--layout": ("axes such as HTD", ["''"]), "--q-layout": ("axes such as HTD", ["''"]), "--positions": POSITION,
     "--span": ("BEGIN:END", ["1", "x:2", "1:2:3", "''"]), "--scale": REAL, "--softcap": REAL, "--sliding-window": POSITION,
-    "--window-layers": COUNT_OR_NONE, "--num-layers": COUNT_OR_NONE, "--model": TEXT, "--sample": TEXT, "--task": TEXT, "--last": COUNT,
+    "--window-layers": COUNT_OR_NONE, "--num-layers": COUNT, "--model": TEXT, "--sample": TEXT, "--task": TEXT, "--last": COUNT,
 }
 FIGURES = {"--output": ("a folder's name", ["''"]), "--only": ("one of quality_vs_io, ", ["quality", "''"]),
            "--format": ("one of pdf, svg, png", ["gif", "''"]), "--style": ("one of paper, slides", ["poster", "''"]),
