@@ -176,7 +176,8 @@ def test_the_command_of_a_speed_runs(command, tmp_path):
         if option in words:
             words[words.index(option) + 1] = value
     if words[0] == "bench":
-        words += ["--no-peer", "--repeats", "1", "--quiet"] + (["--device", "cpu"] if "--device" not in words else [])
+        words += [] if "--scaling" in words else ["--no-peer"]
+        words += ["--repeats", "1", "--quiet"] + (["--device", "cpu"] if "--device" not in words else [])
         if "DUMP" not in words and "dump.h5" not in words:
             words += [w for option in ("--tokens", "--queries", "--layers") if option not in words for w in (option, SMALL[option])]
     elif words[0] == "synth":
