@@ -34,7 +34,7 @@ def test_lines_at_intervals(tmp_path):
 
 
 def test_a_command_without_steps_says_how_long_it_has_taken(tmp_path):
-    assert re.search(r"attest: building: [34] s\n", run(tmp_path, "sleep 4.5").stderr)
+    assert re.search(r"attest: building: [34] s\n", run(tmp_path, "sleep 3.7").stderr)
 
 
 def test_one_line_on_a_terminal(tmp_path):
