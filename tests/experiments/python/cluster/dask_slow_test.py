@@ -64,9 +64,13 @@ class Cluster:
 
     def __enter__(self):
         self.scheduler = self.start("dask_scheduler", "--no-dashboard", "--no-show", "--port", "0")
-        wait_for(self.file.exists)
+        wait_for(self.is_known)
         self.workers = [self.worker(number) for number in range(WORKERS)]
         return self
+
+    def is_known(self):
+        """Whether the scheduler has written its address: there is a moment when its file is empty."""
+        return self.file.exists() and self.file.read_text().endswith("\n}")
 
     def start(self, module, *options, program=ATTEST):
         process = subprocess.Popen([sys.executable, "-m", f"distributed.cli.{module}", "--protocol", "tls", "--host", "127.0.0.1",
