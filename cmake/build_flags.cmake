@@ -40,6 +40,13 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   target_compile_options(build_flags INTERFACE $<${cxx}:-Wno-restrict>)
 endif()
 
+# GCC collects garbage when its memory has doubled, from 128 MiB on: headers of templates alone need more.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  set(less_garbage_collection --param=ggc-min-heapsize=524288) # KiB
+  target_compile_options(build_flags INTERFACE
+    $<${cxx}:${less_garbage_collection}> $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${less_garbage_collection}>)
+endif()
+
 if(ATTEST_WERROR)
   target_compile_options(build_flags INTERFACE $<${cxx}:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()

@@ -4,12 +4,15 @@
 # (analysis/CMakeLists.txt) takes from the program are therefore present even if nothing else uses them. A program must
 # list every folder whose objects it needs; include paths and external libraries follow from target_link_libraries.
 #
-# folder_library(NAME [POSITION_INDEPENDENT] [NUMERICAL PATTERN...] [UNFUSED PATTERN...] [ALONE PATTERN...])
+# folder_library(NAME [POSITION_INDEPENDENT] [NUMERICAL PATTERN...] [PLAIN PATTERN...] [UNFUSED PATTERN...]
+#                [ALONE PATTERN...] [ELSEWHERE PATTERN...])
 #   POSITION_INDEPENDENT  the objects also go into a shared library
 #   NUMERICAL  sources that compute: -O3, and compiled one by one, so that the last bit of a result does not depend on
 #              what else is inlined
+#   PLAIN      those of NUMERICAL that compute no number, or none with more than one operation
 #   UNFUSED    sources that compute without fused multiply-add: -O3, and no bit depends on inlining or the processor
 #   ALONE      sources that may use the same names for different things, and kernels that take longer than their headers
+#   ELSEWHERE  sources of another library
 # The others read, parse and print: -O1 compiles them in half the time. Most of that time goes into the headers of
 # libraries, so where CMAKE_UNITY_BUILD is on, the sources of a subfolder are compiled a few at a time. Preset dev
 # compiles every source alone, so that each includes what it needs.
@@ -19,19 +22,24 @@
 include(unite_sources)
 set(cuda_host "(^|/)cuda_[^/]*\\.cpp$|_cuda\\.cpp$|(^|/)device/[^/]*\\.cpp$")
 function(folder_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "POSITION_INDEPENDENT" "" "NUMERICAL;UNFUSED;ALONE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "POSITION_INDEPENDENT" "" "NUMERICAL;PLAIN;UNFUSED;ALONE;ELSEWHERE")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cpp)
   list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/main\\.cpp$|/torch_[^/]*\\.cpp$")
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS *.cu)
+  if(arg_ELSEWHERE)
+    file(GLOB elsewhere CONFIGURE_DEPENDS ${arg_ELSEWHERE})
+    list(REMOVE_ITEM sources ${elsewhere})
+    list(REMOVE_ITEM kernels ${elsewhere})
+  endif()
   set(host_of_kernels ${sources})
   list(FILTER host_of_kernels INCLUDE REGEX "${cuda_host}")
   list(REMOVE_ITEM sources ${host_of_kernels})
-  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS *.cu)
   if(NOT ATTEST_CUDA)
     set(host_of_kernels)
     set(kernels)
   endif()
   set(all ${sources} ${kernels})
-  foreach(kind NUMERICAL UNFUSED ALONE) # those of `all` that match the patterns
+  foreach(kind NUMERICAL PLAIN UNFUSED ALONE) # those of `all` that match the patterns
     set(matches)
     if(arg_${kind})
       file(GLOB matches CONFIGURE_DEPENDS ${arg_${kind}})
@@ -41,6 +49,7 @@ function(folder_library name)
     set(${kind} ${all})
     list(REMOVE_ITEM ${kind} ${others})
   endforeach()
+  list(REMOVE_ITEM NUMERICAL ${PLAIN})
   list(REMOVE_ITEM sources ${NUMERICAL} ${UNFUSED} ${ALONE})
   list(REMOVE_ITEM kernels ${ALONE})
   set(unfused ${UNFUSED})

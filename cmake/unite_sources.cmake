@@ -1,6 +1,7 @@
 # unite_sources(SOURCES [PART]): where CMAKE_UNITY_BUILD is on, replaces the sources of each folder in the list SOURCES by
-# sources that include up to eight of them. CMake itself unites no CUDA before version 3.31, and no sources that have
-# options of their own. PART is part of the name of the new sources, if the sources of a folder come in several lists.
+# sources that include up to twelve of them, or eight *.cu, which take longer. CMake itself unites no CUDA before version
+# 3.31, and no sources that have options of their own. PART is part of the name of the new sources, if the sources of a
+# folder come in several lists.
 function(unite_sources list)
   if(NOT CMAKE_UNITY_BUILD)
     return()
@@ -14,10 +15,15 @@ function(unite_sources list)
     list(FILTER left INCLUDE REGEX "^${folder}/[^/]*$")
     set(part 0)
     while(left)
-      list(SUBLIST left 0 8 included)
-      list(REMOVE_ITEM left ${included})
-      list(GET included 0 first)
+      list(GET left 0 first)
       get_filename_component(extension ${first} LAST_EXT)
+      if(extension STREQUAL .cu)
+        set(together 8)
+      else()
+        set(together 12)
+      endif()
+      list(SUBLIST left 0 ${together} included)
+      list(REMOVE_ITEM left ${included})
       file(RELATIVE_PATH unit ${CMAKE_CURRENT_SOURCE_DIR} ${folder})
       string(REPLACE "/" "_" unit "${unit}${ARGN}_${part}")
       list(TRANSFORM included REPLACE "(.+)" "#include \"\\1\"\n")

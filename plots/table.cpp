@@ -34,7 +34,7 @@ std::string printed(double value, int decimals) {
 }
 
 std::string printed_cell(const Column& column, std::size_t row) {
-  return column.kind == Column::Kind::text ? column.texts[row] : printed(column.numbers[row], column.decimals);
+  return column.kind == kText ? column.texts[row] : printed(column.numbers[row], column.decimals);
 }
 
 const std::string& heading_of(const Column& column) { return column.heading.empty() ? column.name : column.heading; }
@@ -59,7 +59,7 @@ void Table::add_row(std::vector<Cell> cells) {
     throw std::logic_error(fmt::format("a row of {} cells in a table of {} columns", cells.size(), columns_.size()));
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const bool is_text = std::holds_alternative<std::string>(cells[i]);
-    if (is_text != (columns_[i].kind == Column::Kind::text))
+    if (is_text != (columns_[i].kind == kText))
       throw std::logic_error(fmt::format("column '{}' got a cell of the other kind", columns_[i].name));
   }
   for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -74,16 +74,14 @@ void Table::add_row(std::vector<Cell> cells) {
 const Column& Table::find(std::string_view name, Column::Kind kind) const {
   for (const Column& column : columns_)
     if (column.name == name && column.kind == kind) return column;
-  throw std::logic_error(fmt::format("no {} column '{}'", kind == Column::Kind::text ? "text" : "number", name));
+  throw std::logic_error(fmt::format("no {} column '{}'", kind == kText ? "text" : "number", name));
 }
 
 const std::vector<double>& Table::numbers(std::string_view column) const {
   return find(column, Column::Kind::number).numbers;
 }
 
-const std::vector<std::string>& Table::texts(std::string_view column) const {
-  return find(column, Column::Kind::text).texts;
-}
+const std::vector<std::string>& Table::texts(std::string_view column) const { return find(column, kText).texts; }
 
 void write_csv(const Table& table, std::ostream& out, const FitText& fit) {
   out << joined(table, ",", [](const Column& c) { return csv_field(c.name); }) << '\n';
@@ -97,18 +95,17 @@ void write_csv(const Table& table, std::ostream& out, const FitText& fit) {
 
 void write_markdown(const Table& table, std::ostream& out) {
   out << "| " << joined(table, " | ", [](const Column& c) { return markdown_cell(heading_of(c)).text(); }) << " |\n";
-  out << '|' << joined(table, "|", [](const Column& c) { return c.kind == Column::Kind::text ? "---" : "--:"; })
-      << "|\n";
+  out << '|' << joined(table, "|", [](const Column& c) { return c.kind == kText ? "---" : "--:"; }) << "|\n";
   for (std::size_t row = 0; row < table.rows(); ++row) {
     out << "| " << joined(table, " | ", [row](const Column& c) {
-      return c.kind == Column::Kind::text ? markdown_cell(c.texts[row]).text() : printed_cell(c, row);
+      return c.kind == kText ? markdown_cell(c.texts[row]).text() : printed_cell(c, row);
     }) << " |\n";
   }
 }
 
 void write_latex(const Table& table, std::ostream& out) {
   std::string alignment;
-  for (const Column& column : table.columns()) alignment += column.kind == Column::Kind::text ? 'l' : 'r';
+  for (const Column& column : table.columns()) alignment += column.kind == kText ? 'l' : 'r';
   out << "\\begin{tabular}{" << alignment << "}\n\\toprule\n";
   out << joined(table, " & ", [](const Column& c) { return latex_text(heading_of(c)).text(); }) << " \\\\\n\\midrule\n";
   for (std::size_t row = 0; row < table.rows(); ++row)

@@ -23,6 +23,7 @@ struct Column {
   std::vector<std::string> texts = {};  ///< [rows] of a text column
   std::vector<double> numbers = {};     ///< [rows] of a number column
 };
+inline constexpr Column::Kind kText = Column::Kind::text;
 
 /// Rows of equal width in named columns. Misuse (a cell of the other kind, an unknown name) throws std::logic_error.
 class Table {

@@ -1,7 +1,7 @@
 // Newton's method with step halving.
 #include "analysis/statistics/logistic.h"
 
-#include <Eigen/Dense>
+#include <Eigen/Cholesky>
 #include <cmath>
 
 namespace attest {

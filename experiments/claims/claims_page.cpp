@@ -33,15 +33,14 @@ std::vector<CheckedClaim> checked(const std::vector<PaperClaim>& claims, const M
 }  // namespace
 
 Table claims_table(const std::vector<CheckedClaim>& claims, const std::string& heading) {
-  constexpr auto text = Column::Kind::text;
   return make_table<CheckedClaim>(
-      claims, {{{"claim", text, heading}, [](const CheckedClaim& c) { return c.claim.statement; }},
-               {{"place", text, "In the paper"}, [](const CheckedClaim& c) { return c.claim.place; }},
-               {{"verdict", text, "Here"}, [](const CheckedClaim& c) { return verdict_text(c.result.verdict); }},
-               {{"evidence", text, "Measured"}, evidence_of},
-               {{"rule", text, "Rule"}, [](const CheckedClaim& c) { return c.claim.rule; }},
-               {{"subject", text, "Of"}, [](const CheckedClaim& c) { return printable(c.result.subject); }},
-               {{"figure", text, "Figure"}, [](const CheckedClaim& c) { return c.claim.figure; }}});
+      claims, {{{"claim", kText, heading}, [](const CheckedClaim& c) { return c.claim.statement; }},
+               {{"place", kText, "In the paper"}, [](const CheckedClaim& c) { return c.claim.place; }},
+               {{"verdict", kText, "Here"}, [](const CheckedClaim& c) { return verdict_text(c.result.verdict); }},
+               {{"evidence", kText, "Measured"}, evidence_of},
+               {{"rule", kText, "Rule"}, [](const CheckedClaim& c) { return c.claim.rule; }},
+               {{"subject", kText, "Of"}, [](const CheckedClaim& c) { return printable(c.result.subject); }},
+               {{"figure", kText, "Figure"}, [](const CheckedClaim& c) { return c.claim.figure; }}});
 }
 
 std::string verdict_text(Verdict verdict) {

@@ -140,17 +140,16 @@ std::string comparison_csv(const Comparison& comparison) {
                        heads.heads == 1 ? "" : fmt::format("{}", i % heads.heads), heads.mean[i],
                        same_sign_share(heads, i)});
   }
-  constexpr auto text = Column::Kind::text;
   std::vector<ColumnOf<CsvLine>> columns{
-      {{"selector_1", text}, [](const CsvLine& l) { return l.row->first_label; }},
-      {{"selector_2", text}, [](const CsvLine& l) { return l.row->second_label; }},
-      {{"setting", text}, [](const CsvLine& l) { return std::string(name_of(l.row->kind)); }},
-      {{"setting_label", text}, [](const CsvLine& l) { return l.row->setting_label; }},
-      {{"setting_2", text}, [](const CsvLine& l) { return l.row->second_setting; }},
-      {{"metric", text},
+      {{"selector_1", kText}, [](const CsvLine& l) { return l.row->first_label; }},
+      {{"selector_2", kText}, [](const CsvLine& l) { return l.row->second_label; }},
+      {{"setting", kText}, [](const CsvLine& l) { return std::string(name_of(l.row->kind)); }},
+      {{"setting_label", kText}, [](const CsvLine& l) { return l.row->setting_label; }},
+      {{"setting_2", kText}, [](const CsvLine& l) { return l.row->second_setting; }},
+      {{"metric", kText},
        [](const CsvLine& l) { return l.layer.empty() ? l.row->metric.name() : l.row->metric.metric; }},
-      {{"layer", text}, [](const CsvLine& l) { return l.layer; }},
-      {{"head", text}, [](const CsvLine& l) { return l.head; }}};
+      {{"layer", kText}, [](const CsvLine& l) { return l.layer; }},
+      {{"head", kText}, [](const CsvLine& l) { return l.head; }}};
   const auto add = [&](const char* name, double (*of_row)(const ComparedRow&)) {
     columns.push_back({{name}, [of_row](const CsvLine& l) { return l.layer.empty() ? of_row(*l.row) : kEmpty; }});
   };
@@ -163,7 +162,7 @@ std::string comparison_csv(const Comparison& comparison) {
   add("high", [](const ComparedRow& r) { return r.test.high; });
   add("p", [](const ComparedRow& r) { return r.test.p; });
   add("p_holm", [](const ComparedRow& r) { return r.adjusted_p; });
-  columns.push_back({{"verdict", text}, [](const CsvLine& l) {
+  columns.push_back({{"verdict", kText}, [](const CsvLine& l) {
                        return l.layer.empty() ? std::string(word_of(l.row->verdict)) : std::string();
                      }});
   std::ostringstream out;

@@ -93,7 +93,7 @@ std::string aligned(const TextTable& table, std::size_t names) {
 
 std::string markdown(const TextTable& table) {
   std::vector<Column> columns;
-  for (const std::string& heading : table.headings) columns.push_back({.name = heading, .kind = Column::Kind::text});
+  for (const std::string& heading : table.headings) columns.push_back({.name = heading, .kind = kText});
   Table printed(columns);
   for (const std::vector<std::string>& line : table.lines) printed.add_row({line.begin(), line.end()});
   std::ostringstream out;

@@ -126,14 +126,13 @@ Table table_of(const std::vector<Block>& blocks) {
   for (const Block& block : blocks)
     for (std::size_t number = 0; number < kVariants.size(); ++number)
       rows.push_back({&block, number, block.points[number]});
-  constexpr auto text = Column::Kind::text;
   return make_table<Row>(
       rows,
       {{{.name = "row", .heading = "#", .decimals = 0}, [](const Row& r) { return static_cast<double>(r.number + 1); }},
-       {{"scan", text}, [](const Row& r) { return r.variant().scan; }},
-       {{"rule", text}, [](const Row& r) { return r.variant().rule; }},
-       {{"launches", text}, [](const Row& r) { return r.variant().launches; }},
-       {{"setting", text}, [](const Row& r) { return setting_text(r.block->setting); }},
+       {{"scan", kText}, [](const Row& r) { return r.variant().scan; }},
+       {{"rule", kText}, [](const Row& r) { return r.variant().rule; }},
+       {{"launches", kText}, [](const Row& r) { return r.variant().launches; }},
+       {{"setting", kText}, [](const Row& r) { return setting_text(r.block->setting); }},
        of_point<Row>("batch"),
        of_point<Row>("length"),
        of_point<Row>("layers"),

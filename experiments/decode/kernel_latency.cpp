@@ -40,12 +40,11 @@ std::vector<ColumnOf<LatencyRow>> columns_of_times() {
 }
 
 Table data_of(const Rows& rows) {
-  constexpr auto text = Column::Kind::text;
   using R = LatencyRow;
   std::vector<ColumnOf<R>> columns = {
-      {{kCurveColumn, text}, [](const R& r) { return r.curve(); }},
-      {{"method", text}, [](const R& r) { return r.point.method; }},
-      {{"setting", text}, [](const R& r) { return r.point.setting.kind; }},
+      {{kCurveColumn, kText}, [](const R& r) { return r.curve(); }},
+      {{"method", kText}, [](const R& r) { return r.point.method; }},
+      {{"setting", kText}, [](const R& r) { return r.point.setting.kind; }},
       {{"value"}, [](const R& r) { return r.point.setting.kind == "none" ? kNotMeasured : r.point.setting.value; }}};
   std::ranges::move(columns_of_times(), std::back_inserter(columns));
   return make_table(rows, columns);
@@ -53,16 +52,14 @@ Table data_of(const Rows& rows) {
 
 Table times_of(const Rows& rows) {
   std::vector<ColumnOf<LatencyRow>> columns = columns_of_times();
-  columns.insert(columns.begin(),
-                 {{"method", Column::Kind::text}, [](const LatencyRow& r) { return curve_text(r.point); }});
+  columns.insert(columns.begin(), {{"method", kText}, [](const LatencyRow& r) { return curve_text(r.point); }});
   return make_table(rows, columns);
 }
 
 Table summary_of(const std::vector<LatencySummary>& rows) {
-  constexpr auto text = Column::Kind::text;
   using R = LatencySummary;
   return make_table<R>(
-      rows, {{{"method", text}, [](const R& r) { return curve_text(r.first); }},
+      rows, {{{"method", kText}, [](const R& r) { return curve_text(r.first); }},
              {{.name = "batch", .decimals = 0}, [](const R& r) { return static_cast<double>(r.first.batch); }},
              {{.name = "lengths", .decimals = 0}, [](const R& r) { return static_cast<double>(r.lengths); }},
              {{.name = "mean_over_flash", .heading = "mean over SDPA flash", .decimals = 2},

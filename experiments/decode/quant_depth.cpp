@@ -60,10 +60,9 @@ std::vector<Row> rows_of(const KernelStudy& study) {
 
 /// What the csv of the figure and the printed table share.
 std::vector<ColumnOf<Row>> columns_of_depths() {
-  constexpr auto text = Column::Kind::text;
   std::vector<ColumnOf<Row>> columns = {
-      {{"configuration", text}, [](const Row& r) { return r.depth->name; }},
-      {{"setting", text}, [](const Row& r) { return setting_text(r.point.setting); }}};
+      {{"configuration", kText}, [](const Row& r) { return r.depth->name; }},
+      {{"setting", kText}, [](const Row& r) { return setting_text(r.point.setting); }}};
   for (const char* name : {"batch", "length", "layers", "us", "us_low", "us_high"})
     columns.push_back(of_point<Row>(name));
   columns.push_back(
@@ -83,7 +82,7 @@ std::vector<ColumnOf<Row>> columns_of_depths() {
 }
 
 Table data_of(const std::vector<Row>& rows) {
-  std::vector<ColumnOf<Row>> columns = {{{kCurveColumn, Column::Kind::text}, [](const Row& r) { return r.curve(); }},
+  std::vector<ColumnOf<Row>> columns = {{{kCurveColumn, kText}, [](const Row& r) { return r.curve(); }},
                                         {{"bits"}, [](const Row& r) { return r.depth->bits; }},
                                         {{"keeps_all"}, [](const Row& r) { return r.keeps_all() ? 1.0 : 0.0; }}};
   std::ranges::move(columns_of_depths(), std::back_inserter(columns));

@@ -69,12 +69,11 @@ std::vector<Row> rows_of(const KernelStudy& study) {
 }
 
 Table table_of(const std::vector<Row>& rows) {
-  constexpr auto text = Column::Kind::text;
   return make_table<Row>(
       rows,
-      {{{"rule", text}, [](const Row& r) { return r.rule->name; }},
-       {{"method", text}, [](const Row& r) { return r.point.method; }},
-       {{"setting", text}, [](const Row& r) { return setting_text(r.point.setting); }},
+      {{{"rule", kText}, [](const Row& r) { return r.rule->name; }},
+       {{"method", kText}, [](const Row& r) { return r.point.method; }},
+       {{"setting", kText}, [](const Row& r) { return setting_text(r.point.setting); }},
        of_point<Row>("batch"),
        of_point<Row>("length"),
        of_point<Row>("layers"),

@@ -13,8 +13,6 @@
 namespace attest {
 namespace {
 
-constexpr auto kText = Column::Kind::text;
-
 /// A quantity of the figure, and how it is taken from cells.
 struct Quantity {
   const char* name;  ///< in the csv

@@ -71,17 +71,16 @@ struct Row {
 };
 
 Table table_of(const std::vector<Row>& rows) {
-  constexpr auto text = Column::Kind::text;
   constexpr auto number = Column::Kind::number;
   return make_table<Row>(
       rows,
-      {{{kCurveColumn, text}, [](const Row& r) { return r.curve->name(); }},
-       {{"label", text, "selector"}, [](const Row& r) { return display_name(r.curve->selector().label); }},
-       {{"dense_layers", text, "dense layers"},
+      {{{kCurveColumn, kText}, [](const Row& r) { return r.curve->name(); }},
+       {{"label", kText, "selector"}, [](const Row& r) { return display_name(r.curve->selector().label); }},
+       {{"dense_layers", kText, "dense layers"},
         [](const Row& r) { return r.curve->curve.selector->option("dense_layers"); }},
-       {{"setting", text, "setting"}, [](const Row& r) { return std::string(name_of(r.curve->selector().kind)); }},
-       {{"setting_label", text, "at"}, [](const Row& r) { return display_name(r.point->setting_label); }},
-       {{"layers", text, "layers"}, [](const Row& r) { return r.curve->group->name; }},
+       {{"setting", kText, "setting"}, [](const Row& r) { return std::string(name_of(r.curve->selector().kind)); }},
+       {{"setting_label", kText, "at"}, [](const Row& r) { return display_name(r.point->setting_label); }},
+       {{"layers", kText, "layers"}, [](const Row& r) { return r.curve->group->name; }},
        {{"recall_mean", number, "recall, mean", 5}, [](const Row& r) { return r.point->recall.mean; }},
        {{"recall_min", number, "min", 4}, [](const Row& r) { return r.point->recall_min; }},
        {{"lse_error_max", number, "LSE error, max (nats)"}, [](const Row& r) { return r.point->lse_error_max; }},

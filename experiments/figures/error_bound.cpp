@@ -38,9 +38,8 @@ std::vector<Row> rows_of(const ScanBoundStudy& bounds) {
 }
 
 Table table_of(const std::vector<Row>& rows, double delta) {
-  constexpr auto text = Column::Kind::text;
   std::vector<ColumnOf<Row>> columns = {
-      {{kCurveColumn, text},
+      {{kCurveColumn, kText},
        [](const Row& r) { return std::isnan(r.layer) ? std::string("all layers") : layers_curve(r.lambda); }},
       {{"layer"}, [](const Row& r) { return r.layer; }},
       {{"lambda"}, [](const Row& r) { return r.lambda; }}};

@@ -111,12 +111,11 @@ std::vector<ClassRow> rows_of(const std::vector<Shown>& selectors, const Failure
 }
 
 Table table_of(const std::vector<ClassRow>& rows) {
-  constexpr auto text = Column::Kind::text;
   constexpr auto number = Column::Kind::number;
   std::vector<ColumnOf<ClassRow>> columns = {
-      {{"label", text, "selector"}, [](const ClassRow& r) { return legend_title(*r.shown->selector); }},
-      {{"role", text, "role"}, [](const ClassRow& r) { return r.shown->role; }},
-      {{"class", text, "pairs"}, [](const ClassRow& r) { return r.pair_class->name; }},
+      {{"label", kText, "selector"}, [](const ClassRow& r) { return legend_title(*r.shown->selector); }},
+      {{"role", kText, "role"}, [](const ClassRow& r) { return r.shown->role; }},
+      {{"class", kText, "pairs"}, [](const ClassRow& r) { return r.pair_class->name; }},
       {{"pairs", number, "number", 0}, [](const ClassRow& r) { return r.pairs; }},
       {{"share_percent", number, "share (%)", 2}, [](const ClassRow& r) { return 100 * r.share; }}};
   for (std::size_t m = 0; m < class_metrics().size(); ++m)
@@ -154,10 +153,9 @@ Figure scatter_of(const ModelStudy& study, const Shown& ffd, const FailureCases&
       if (pair_class.members != &FailureCases::proxy_error || !high.contains(key(p)))
         dots.push_back({pair_class.name, {p.dump, p.layer, p.head, of(gap, p)}, of(std, p), of(keep, p), of(hits, p)});
 
-  constexpr auto text = Column::Kind::text;
   Figure figure{
       .name = "failure_cases",
-      .data = make_table<Dot>(dots, {{{kCurveColumn, text}, [](const Dot& d) { return d.pair_class; }},
+      .data = make_table<Dot>(dots, {{{kCurveColumn, kText}, [](const Dot& d) { return d.pair_class; }},
                                      {{"dump"}, [](const Dot& d) { return static_cast<double>(d.gap.dump); }},
                                      {{"layer"}, [](const Dot& d) { return static_cast<double>(d.gap.layer); }},
                                      {{"head"}, [](const Dot& d) { return static_cast<double>(d.gap.head); }},

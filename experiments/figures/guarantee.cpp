@@ -131,7 +131,6 @@ std::vector<Row> rows_of(const ModelStudy& study, const PooledSelector& ffd) {
 }
 
 Table table_of(const std::vector<Row>& rows) {
-  constexpr auto text = Column::Kind::text;
   const auto quantile_column = [](const char* name, double p) {
     return ColumnOf<Row>{{name}, [p](const Row& r) { return quantile_of_sorted(r.gaps.margins, p); }};
   };
@@ -139,9 +138,9 @@ Table table_of(const std::vector<Row>& rows) {
     return ColumnOf<Row>{{name}, [cause](const Row& r) { return r.gaps.share(r.gaps.broken[cause]); }};
   };
   return make_table<Row>(rows,
-                         {{{kCurveColumn, text}, [](const Row& r) { return r.curve(); }},
-                          {{"label", text}, [](const Row& r) { return r.label(); }},
-                          {{"setting_label", text}, [](const Row& r) { return display_name(r.setting_label()); }},
+                         {{{kCurveColumn, kText}, [](const Row& r) { return r.curve(); }},
+                          {{"label", kText}, [](const Row& r) { return r.label(); }},
+                          {{"setting_label", kText}, [](const Row& r) { return display_name(r.setting_label()); }},
                           {{"delta_nats"}, [](const Row& r) { return r.delta; }},
                           {{"layer"}, [](const Row& r) { return r.layer ? static_cast<double>(*r.layer) : kNaN; }},
                           {{"cells"}, [](const Row& r) { return static_cast<double>(r.gaps.cells); }},

@@ -17,7 +17,6 @@
 namespace attest {
 namespace head_weights_figure {
 
-constexpr auto kText = Column::Kind::text;
 constexpr auto kNumber = Column::Kind::number;
 constexpr const char* kMapCurve = "heads";
 constexpr std::size_t kDrawnHeads = 5, kListedHeads = 8;

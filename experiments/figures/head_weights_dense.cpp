@@ -12,7 +12,6 @@
 namespace attest {
 namespace {
 
-constexpr auto kText = Column::Kind::text;
 constexpr auto kNumber = Column::Kind::number;
 
 /// A selector at one setting.

@@ -72,16 +72,15 @@ std::vector<Row> rows_of(const Policy& policy) {
 }
 
 Table table_of(const std::vector<Row>& rows) {
-  constexpr auto text = Column::Kind::text;
   constexpr auto number = Column::Kind::number;
   const auto percent = [](const char* name, const char* heading) { return Column{name, number, heading, 2}; };
   const auto label = [](const Row& r) { return display_name(r.policy->selector->group.label); };
   return make_table<Row>(
       rows,
-      {{{"label", text, "selector"}, label},
-       {{"gqa", text, "GQA"}, [](const Row& r) { return r.policy->gqa(); }},
-       {{"sample", text, "sample"}, [](const Row& r) { return display_name(r.sample); }},
-       {{"task", text, "task"}, [](const Row& r) { return display_name(r.task); }},
+      {{{"label", kText, "selector"}, label},
+       {{"gqa", kText, "GQA"}, [](const Row& r) { return r.policy->gqa(); }},
+       {{"sample", kText, "sample"}, [](const Row& r) { return display_name(r.sample); }},
+       {{"task", kText, "task"}, [](const Row& r) { return display_name(r.task); }},
        {{"pairs", number, "pairs", 0}, [](const Row& r) { return static_cast<double>(r.keep.count); }},
        {percent("keep_percent_mean", "keep, mean (%)"), [](const Row& r) { return 100 * r.keep.mean; }},
        {percent("keep_percent_std", "std"), [](const Row& r) { return 100 * r.keep.std; }},
@@ -117,7 +116,6 @@ struct Map {
 constexpr const char* kMapCurve = "heads";
 
 Table map_table(const Policy& policy, const Map& map) {
-  constexpr auto text = Column::Kind::text;
   using Cell = std::pair<const Head, double>;
   const auto of = [](const std::map<Head, double>& values, const Head& head) {
     const auto found = values.find(head);
@@ -125,9 +123,9 @@ Table map_table(const Policy& policy, const Map& map) {
   };
   const std::vector<Cell> cells(map.keep.begin(), map.keep.end());
   return make_table<Cell>(cells,
-                          {{{kCurveColumn, text}, [](const Cell&) { return kMapCurve; }},
-                           {{"label", text}, [&](const Cell&) { return display_name(policy.selector->group.label); }},
-                           {{"gqa", text}, [&](const Cell&) { return policy.gqa(); }},
+                          {{{kCurveColumn, kText}, [](const Cell&) { return kMapCurve; }},
+                           {{"label", kText}, [&](const Cell&) { return display_name(policy.selector->group.label); }},
+                           {{"gqa", kText}, [&](const Cell&) { return policy.gqa(); }},
                            {{"layer"}, [](const Cell& c) { return static_cast<double>(c.first.first); }},
                            {{"head"}, [](const Cell& c) { return static_cast<double>(c.first.second); }},
                            {{"keep_ratio"}, [](const Cell& c) { return c.second; }},

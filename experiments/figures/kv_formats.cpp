@@ -102,19 +102,19 @@ Table figure_table(const std::vector<Format>& formats) {
   std::vector<Row> rows;
   for (const Format& format : formats)
     for (const Rung& rung : kRungs) rows.push_back({&format, rung.name, rung.value});
-  constexpr auto text = Column::Kind::text;
-  std::vector<ColumnOf<Row>> columns = {// Layers are drawn at one rung.
-                                        {{kCurveColumn, text},
-                                         [](const Row& r) {
-                                           const bool drawn = std::isnan(r.format->layer) || r.value == &Ladder::p99;
-                                           return curve_of(*r.format) + (drawn ? "" : fmt::format(", {}", r.rung));
-                                         }},
-                                        {{"label", text}, [](const Row& r) { return display_name(r.format->label()); }},
-                                        {{"k", text}, [](const Row& r) { return r.format->side("k"); }},
-                                        {{"v", text}, [](const Row& r) { return r.format->side("v"); }},
-                                        {{"layer"}, [](const Row& r) { return r.format->layer; }},
-                                        {{"rung", text}, [](const Row& r) { return std::string(r.rung); }},
-                                        {{"bytes"}, [](const Row& r) { return r.format->bytes; }}};
+  std::vector<ColumnOf<Row>> columns = {
+      // Layers are drawn at one rung.
+      {{kCurveColumn, kText},
+       [](const Row& r) {
+         const bool drawn = std::isnan(r.format->layer) || r.value == &Ladder::p99;
+         return curve_of(*r.format) + (drawn ? "" : fmt::format(", {}", r.rung));
+       }},
+      {{"label", kText}, [](const Row& r) { return display_name(r.format->label()); }},
+      {{"k", kText}, [](const Row& r) { return r.format->side("k"); }},
+      {{"v", kText}, [](const Row& r) { return r.format->side("v"); }},
+      {{"layer"}, [](const Row& r) { return r.format->layer; }},
+      {{"rung", kText}, [](const Row& r) { return std::string(r.rung); }},
+      {{"bytes"}, [](const Row& r) { return r.format->bytes; }}};
   for (std::size_t m = 0; m < kMeasures.size(); ++m)
     columns.push_back({{kMeasures[m].name}, [m](const Row& r) { return r.format->ladders[m].*r.value; }});
   columns.push_back({{"cells"}, [](const Row& r) { return static_cast<double>(r.format->ladders[0].count); }});
@@ -146,7 +146,7 @@ std::vector<Apart> apart(const std::vector<Format>& formats) {
 Table apart_table(const std::vector<Format>& formats) {
   constexpr auto number = Column::Kind::number;
   std::vector<ColumnOf<Apart>> columns = {
-      {{"format", Column::Kind::text, "format"}, [](const Apart& r) { return display_name(r.format); }}};
+      {{"format", kText, "format"}, [](const Apart& r) { return display_name(r.format); }}};
   struct Side {
     const char *name, *title;
     const Format* Apart::*of;

@@ -38,11 +38,10 @@ double zeroed(const Row& row, std::size_t scale) {
 }
 
 Table table_of(const std::vector<Row>& rows) {
-  constexpr auto text = Column::Kind::text;
   constexpr auto number = Column::Kind::number;
   std::vector<ColumnOf<Row>> columns = {
-      {{kCurveColumn, text}, [](const Row& r) { return curve_of(r.range->keys, r.format); }},
-      {{"side", text, "of"}, [](const Row& r) { return side_name(r.range->keys); }},
+      {{kCurveColumn, kText}, [](const Row& r) { return curve_of(r.range->keys, r.format); }},
+      {{"side", kText, "of"}, [](const Row& r) { return side_name(r.range->keys); }},
       {{"layer", number, "layer", 0}, [](const Row& r) { return static_cast<double>(r.range->layer); }},
       {{"max_abs", number, "largest", 4}, [](const Row& r) { return r.range->max_abs; }},
       {{"p9999", number, "99.99 %", 4}, [](const Row& r) { return r.range->p9999; }},
@@ -53,8 +52,8 @@ Table table_of(const std::vector<Row>& rows) {
        [](const Row& r) { return static_cast<double>(r.range->outlier_channel); }},
       {{"outliers", number, "channels of 10 and more", 0},
        [](const Row& r) { return static_cast<double>(r.range->outliers); }},
-      {{"format", text, "format"}, [](const Row& r) { return r.format ? std::string(r.format->format->name) : ""; }},
-      {{"scale", text, "scale of the run"},
+      {{"format", kText, "format"}, [](const Row& r) { return r.format ? std::string(r.format->format->name) : ""; }},
+      {{"scale", kText, "scale of the run"},
        [](const Row& r) { return r.format ? display_name(r.format->scale) : ""; }}};
   for (std::size_t s = 0; s < kScales.size(); ++s) {
     columns.push_back({{fmt::format("saturated_{}", kScales[s]), number, fmt::format("saturated, {}", kScales[s]), 6},

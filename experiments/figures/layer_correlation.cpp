@@ -25,13 +25,12 @@ Table table_of(const std::vector<RankCurve>& curves) {
     rows.push_back({&curve, &curve.compared});
     rows.push_back({&curve, &curve.all});
   }
-  constexpr auto text = Column::Kind::text;
   std::vector<ColumnOf<Row>> columns = {
-      {{kCurveColumn, text}, [](const Row& r) { return r.curve->name(); }},
-      {{"label", text}, [](const Row& r) { return display_name(r.curve->selector->group.label); }},
-      {{"selector", text}, [](const Row& r) { return r.curve->selector->group.name; }},
-      {{"sample", text}, [](const Row& r) { return display_name(r.curve->sample); }},
-      {{"layers", text}, [](const Row& r) { return r.point->layers; }},
+      {{kCurveColumn, kText}, [](const Row& r) { return r.curve->name(); }},
+      {{"label", kText}, [](const Row& r) { return display_name(r.curve->selector->group.label); }},
+      {{"selector", kText}, [](const Row& r) { return r.curve->selector->group.name; }},
+      {{"sample", kText}, [](const Row& r) { return display_name(r.curve->sample); }},
+      {{"layers", kText}, [](const Row& r) { return r.point->layers; }},
       {{"layer"}, [](const Row& r) { return r.point->layer; }}};
   for (std::size_t m = 0; m < kRankMetrics.size(); ++m) {
     const std::string name = kRankMetrics[m].name;

@@ -83,11 +83,10 @@ Table table_of(const std::vector<Curve>& curves) {
   for (const Curve& curve : curves)
     for (const Layer& layer : curve.layers) rows.push_back({&curve, &layer});
 
-  constexpr auto text = Column::Kind::text;
   return make_table<Row>(rows,
-                         {{{kCurveColumn, text}, [](const Row& r) { return r.curve->name(); }},
-                          {{"label", text}, [](const Row& r) { return display_name(r.curve->selector->group.label); }},
-                          {{"gqa", text}, [](const Row& r) { return display_name(r.curve->gqa()); }},
+                         {{{kCurveColumn, kText}, [](const Row& r) { return r.curve->name(); }},
+                          {{"label", kText}, [](const Row& r) { return display_name(r.curve->selector->group.label); }},
+                          {{"gqa", kText}, [](const Row& r) { return display_name(r.curve->gqa()); }},
                           {{"delta"}, [](const Row& r) { return r.curve->delta; }},
                           {{"layer"}, [](const Row& r) { return static_cast<double>(r.layer->number); }},
                           {{"blocks_skipped_mean"}, [](const Row& r) { return r.layer->blocks.mean; }},

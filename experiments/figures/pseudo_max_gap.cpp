@@ -83,10 +83,9 @@ Table table_of(const std::string& label, const std::vector<VariantGaps>& variant
     rows.push_back({fmt::format("{} all layers", name), display_name(label), name, kNaN, &gaps.pooled});
   }
 
-  constexpr auto text = Column::Kind::text;
-  return make_table<Row>(rows, {{{kCurveColumn, text}, [](const Row& r) { return r.curve; }},
-                                {{"label", text}, [](const Row& r) { return r.label; }},
-                                {{"variant", text}, [](const Row& r) { return r.variant; }},
+  return make_table<Row>(rows, {{{kCurveColumn, kText}, [](const Row& r) { return r.curve; }},
+                                {{"label", kText}, [](const Row& r) { return r.label; }},
+                                {{"variant", kText}, [](const Row& r) { return r.variant; }},
                                 {{"layer"}, [](const Row& r) { return r.layer; }},
                                 {{"cells"}, [](const Row& r) { return static_cast<double>(r.gaps->cells); }},
                                 {{"p5"}, [](const Row& r) { return r.gaps->p5; }},

@@ -79,14 +79,13 @@ std::string column_of(const Measure& measure, const Rung& rung) {
 }
 
 Table table_of(const std::vector<Point>& points) {
-  constexpr auto text = Column::Kind::text;
   std::vector<ColumnOf<Point>> columns = {
-      {{kCurveColumn, text}, [](const Point& p) { return p.curve(); }},
-      {{"label", text}, [](const Point& p) { return p.label(); }},
-      {{"selector", text}, [](const Point& p) { return p.group().name; }},
-      {{"setting", text}, [](const Point& p) { return std::string(name_of(p.group().kind)); }},
-      {{"setting_label", text}, [](const Point& p) { return p.setting_label(); }},
-      {{"layers", text}, [](const Point& p) { return p.whole_model ? "all" : "compared"; }},
+      {{kCurveColumn, kText}, [](const Point& p) { return p.curve(); }},
+      {{"label", kText}, [](const Point& p) { return p.label(); }},
+      {{"selector", kText}, [](const Point& p) { return p.group().name; }},
+      {{"setting", kText}, [](const Point& p) { return std::string(name_of(p.group().kind)); }},
+      {{"setting_label", kText}, [](const Point& p) { return p.setting_label(); }},
+      {{"layers", kText}, [](const Point& p) { return p.whole_model ? "all" : "compared"; }},
       {{"io_ratio"}, [](const Point& p) { return p.io; }},
       {{"keep_ratio"}, [](const Point& p) { return p.keep; }}};
   for (std::size_t m = 0; m < kMeasures.size(); ++m)
@@ -109,11 +108,10 @@ Table default_table(const std::vector<Point>& points) {
     for (const Point& point : points)
       if (point.is_default() && !point.whole_model) rows.push_back({&point, m});
 
-  constexpr auto text = Column::Kind::text;
   std::vector<ColumnOf<Row>> columns = {
-      {{"metric", text}, [](const Row& r) { return kMeasures[r.measure].title; }},
-      {{"label", text, "selector"}, [](const Row& r) { return r.point->label(); }},
-      {{"setting", text}, [](const Row& r) { return r.point->setting_label(); }},
+      {{"metric", kText}, [](const Row& r) { return kMeasures[r.measure].title; }},
+      {{"label", kText, "selector"}, [](const Row& r) { return r.point->label(); }},
+      {{"setting", kText}, [](const Row& r) { return r.point->setting_label(); }},
       {{.name = "io_ratio", .heading = "bytes", .decimals = 3}, [](const Row& r) { return r.point->io; }}};
   for (const Rung& rung : kRungs)
     columns.push_back({{.name = rung.name, .heading = rung.title, .decimals = 5},

@@ -19,23 +19,23 @@ Table table_of(const std::vector<QualityCurve>& curves) {
   for (const QualityCurve& curve : curves)
     for (const QualityPoint& point : curve.points) rows.push_back({&curve, &point});
 
-  return curves_table<Row>(
-      rows, {{{"sample", Column::Kind::text}, [](const Row& r) { return display_name(r.curve->sample); }},
-             {{"io_ratio"}, [](const Row& r) { return r.point->io.mean; }},
-             {{"keep_ratio"}, [](const Row& r) { return r.point->keep.mean; }},
-             {{"recall_mean"}, [](const Row& r) { return r.point->recall.mean; }},
-             {{"recall_low"}, [](const Row& r) { return r.point->recall.low; }},
-             {{"recall_high"}, [](const Row& r) { return r.point->recall.high; }},
-             {{"recall_min"}, [](const Row& r) { return r.point->recall_min; }},
-             {{"recall_p5"}, [](const Row& r) { return r.point->recall_p5; }},
-             {{"lse_error_max"}, [](const Row& r) { return r.point->lse_error_max; }},
-             {{"lse_error_mean"}, [](const Row& r) { return r.point->lse_error.mean; }},
-             {{"lse_error_low"}, [](const Row& r) { return r.point->lse_error.low; }},
-             {{"lse_error_high"}, [](const Row& r) { return r.point->lse_error.high; }},
-             {{"mass_recall_min"}, [](const Row& r) { return r.point->mass_recall_min; }},
-             {{"cells"}, [](const Row& r) { return static_cast<double>(r.point->cells); }},
-             {{"clusters"}, [](const Row& r) { return static_cast<double>(r.point->recall.clusters); }},
-             {{"default"}, [](const Row& r) { return r.point->is_default ? 1.0 : 0.0; }}});
+  return curves_table<Row>(rows,
+                           {{{"sample", kText}, [](const Row& r) { return display_name(r.curve->sample); }},
+                            {{"io_ratio"}, [](const Row& r) { return r.point->io.mean; }},
+                            {{"keep_ratio"}, [](const Row& r) { return r.point->keep.mean; }},
+                            {{"recall_mean"}, [](const Row& r) { return r.point->recall.mean; }},
+                            {{"recall_low"}, [](const Row& r) { return r.point->recall.low; }},
+                            {{"recall_high"}, [](const Row& r) { return r.point->recall.high; }},
+                            {{"recall_min"}, [](const Row& r) { return r.point->recall_min; }},
+                            {{"recall_p5"}, [](const Row& r) { return r.point->recall_p5; }},
+                            {{"lse_error_max"}, [](const Row& r) { return r.point->lse_error_max; }},
+                            {{"lse_error_mean"}, [](const Row& r) { return r.point->lse_error.mean; }},
+                            {{"lse_error_low"}, [](const Row& r) { return r.point->lse_error.low; }},
+                            {{"lse_error_high"}, [](const Row& r) { return r.point->lse_error.high; }},
+                            {{"mass_recall_min"}, [](const Row& r) { return r.point->mass_recall_min; }},
+                            {{"cells"}, [](const Row& r) { return static_cast<double>(r.point->cells); }},
+                            {{"clusters"}, [](const Row& r) { return static_cast<double>(r.point->recall.clusters); }},
+                            {{"default"}, [](const Row& r) { return r.point->is_default ? 1.0 : 0.0; }}});
 }
 
 /// The curve that FFD is compared with: Quest, as in the paper, else the first other curve that is not an oracle.

@@ -116,15 +116,14 @@ std::vector<Row> rows_of(const RuleFamily& family, const RuleCells& cells) {
 }
 
 Table table_of(const std::vector<Row>& rows) {
-  constexpr auto text = Column::Kind::text;
-  return make_table<Row>(rows, {{{kCurveColumn, text}, [](const Row& r) { return r.curve(); }},
-                                {{"family", text}, [](const Row& r) { return r.family->name; }},
-                                {{"rule", text}, [](const Row& r) { return kRuleNames[r.rule]; }},
-                                {{"label", text}, [](const Row& r) { return display_name(r.selector().group.label); }},
-                                {{"matched_on", text}, [](const Row& r) { return r.matched_on; }},
+  return make_table<Row>(rows, {{{kCurveColumn, kText}, [](const Row& r) { return r.curve(); }},
+                                {{"family", kText}, [](const Row& r) { return r.family->name; }},
+                                {{"rule", kText}, [](const Row& r) { return kRuleNames[r.rule]; }},
+                                {{"label", kText}, [](const Row& r) { return display_name(r.selector().group.label); }},
+                                {{"matched_on", kText}, [](const Row& r) { return r.matched_on; }},
                                 {{"matched_keep_ratio"}, [](const Row& r) { return r.matched_keep; }},
-                                {{"setting_low", text}, [](const Row& r) { return display_name(r.low); }},
-                                {{"setting_high", text}, [](const Row& r) { return display_name(r.high); }},
+                                {{"setting_low", kText}, [](const Row& r) { return display_name(r.low); }},
+                                {{"setting_high", kText}, [](const Row& r) { return display_name(r.high); }},
                                 {{"weight_of_high"}, [](const Row& r) { return r.weight; }},
                                 {{"bin"}, [](const Row& r) { return r.bin; }},
                                 {{"entropy_low"}, [](const Row& r) { return r.entropy.min; }},

@@ -15,7 +15,6 @@
 namespace attest {
 namespace {
 
-constexpr auto kText = Column::Kind::text;
 constexpr auto kNumber = Column::Kind::number;
 
 struct LossRow : QualityRow {

@@ -54,14 +54,13 @@ void add_rows(const ModelStudy& study, const PooledSelector& selector, const std
 }
 
 Table table_of(const std::vector<Row>& rows) {
-  constexpr auto text = Column::Kind::text;
   constexpr auto number = Column::Kind::number;
   return make_table<Row>(
-      rows, {{{"layers", text, "layers"}, [](const Row& r) { return r.whole_model ? "all" : "compared"; }},
-             {{"task", text, "task"}, [](const Row& r) { return display_name(r.task); }},
-             {{"label", text, "selector"}, [](const Row& r) { return legend_title(*r.selector); }},
-             {{"setting", text, "setting"}, [](const Row& r) { return std::string(name_of(r.selector->group.kind)); }},
-             {{"setting_label", text, "at"},
+      rows, {{{"layers", kText, "layers"}, [](const Row& r) { return r.whole_model ? "all" : "compared"; }},
+             {{"task", kText, "task"}, [](const Row& r) { return display_name(r.task); }},
+             {{"label", kText, "selector"}, [](const Row& r) { return legend_title(*r.selector); }},
+             {{"setting", kText, "setting"}, [](const Row& r) { return std::string(name_of(r.selector->group.kind)); }},
+             {{"setting_label", kText, "at"},
               [](const Row& r) { return display_name(r.selector->group.setting_labels[r.setting]); }},
              {{"samples", number, "samples", 0}, [](const Row& r) { return static_cast<double>(r.samples); }},
              {{"io_ratio", number, "bytes read", 4}, [](const Row& r) { return r.io; }},

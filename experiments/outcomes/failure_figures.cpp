@@ -46,7 +46,7 @@ Axis value_axis(const Predictor& predictor) {
 
 Figure roc_figure(const OutcomeStudy& study) {
   Figure figure{.name = "failure_prediction_roc",
-                .data = Table({{.name = kCurveColumn, .kind = Column::Kind::text},
+                .data = Table({{.name = kCurveColumn, .kind = kText},
                                {.name = "false_alarms"},
                                {.name = "caught"},
                                {.name = "threshold"}})};
@@ -110,10 +110,9 @@ std::vector<CalibrationBin> calibration_bins(const std::vector<double>& values, 
 Figure calibration_figure(const OutcomeStudy& study) {
   constexpr std::size_t kMostBins = 10, kMostPanels = 6;
   constexpr double kConfidence = 0.95;
-  constexpr auto text = Column::Kind::text;
   Figure figure{.name = "failure_prediction_calibration",
                 .note = "bars: 95 % intervals as if runs were independent",
-                .data = Table({{.name = kCurveColumn, .kind = text},
+                .data = Table({{.name = kCurveColumn, .kind = kText},
                                {.name = "value"},
                                {.name = "from"},
                                {.name = "to"},

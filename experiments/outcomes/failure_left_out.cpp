@@ -28,14 +28,13 @@ const char* name_of(LeftOutKind kind) {
 }
 
 Table table_of(const OutcomeStudy& study, const std::vector<Row>& rows) {
-  constexpr auto text = Column::Kind::text;
   std::vector<ColumnOf<Row>> columns = {
-      {{.name = "left_out", .kind = text, .heading = "left out"}, [](const Row& r) { return name_of(r.kind); }},
-      {{.name = "part", .kind = text},
+      {{.name = "left_out", .kind = kText, .heading = "left out"}, [](const Row& r) { return name_of(r.kind); }},
+      {{.name = "part", .kind = kText},
        [](const Row& r) { return r.together() ? std::string("all in turn") : display_name(r.part.part); }},
-      {{.name = "spans", .kind = text},
+      {{.name = "spans", .kind = kText},
        [&](const Row& r) { return study.all.predictors[r.predictor].needs_spans ? "with" : "without"; }},
-      {{.name = "predictor", .kind = text}, [&](const Row& r) { return study.all.predictors[r.predictor].name; }},
+      {{.name = "predictor", .kind = kText}, [&](const Row& r) { return study.all.predictors[r.predictor].name; }},
       {{.name = "runs", .decimals = 0},
        [](const Row& r) { return static_cast<double>(r.part.counts.failures + r.part.counts.successes); }},
       {{.name = "failures", .decimals = 0}, [](const Row& r) { return static_cast<double>(r.part.counts.failures); }},

@@ -45,7 +45,7 @@ void add_margins(const OutcomeStudy& study, const std::vector<OutcomeScope>& sco
        fmt::format("Failures whose {} is below 0, and right runs whose is; {}. {} Nothing is learnt.", kPredictor,
                    study.source, outcome_words()),
        make_table<MarginRow>(
-           rows, {{{.name = "scope", .kind = Column::Kind::text, .heading = "runs of"},
+           rows, {{{.name = "scope", .kind = kText, .heading = "runs of"},
                    [](const MarginRow& r) { return display_name(r.scope->name); }},
                   {count("failures"), [](const MarginRow& r) { return static_cast<double>(r.counts.failures); }},
                   {count("right"), [](const MarginRow& r) { return static_cast<double>(r.counts.successes); }},

@@ -16,7 +16,6 @@ namespace attest {
 namespace {
 
 constexpr Auc kNoAuc{.value = kNaN, .low = kNaN, .high = kNaN};
-constexpr auto kText = Column::Kind::text;
 
 const Predictor& predictor_of(const OutcomeStudy& study, const AucRow& row) {
   return study.all.predictors[row.predictor];

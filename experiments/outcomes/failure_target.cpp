@@ -31,8 +31,8 @@ struct TargetRow {
 
 Table table_of(const std::vector<TargetRow>& rows) {
   std::vector<ColumnOf<TargetRow>> columns = {
-      {{.name = "predictor", .kind = Column::Kind::text}, [](const TargetRow& r) { return r.predictor; }},
-      {{.name = "target", .kind = Column::Kind::text}, [](const TargetRow& r) { return r.counts.target.text; }},
+      {{.name = "predictor", .kind = kText}, [](const TargetRow& r) { return r.predictor; }},
+      {{.name = "target", .kind = kText}, [](const TargetRow& r) { return r.counts.target.text; }},
       {{.name = "value", .decimals = 4}, [](const TargetRow& r) { return r.counts.target.value; }},
       {{.name = "runs", .heading = "runs that meet it", .decimals = 0},
        [](const TargetRow& r) { return static_cast<double>(r.counts.runs); }},

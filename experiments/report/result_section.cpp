@@ -52,8 +52,8 @@ Table printable_table(const Table& table) {
   for (std::size_t row = 0; row < table.rows(); ++row) {
     std::vector<Table::Cell> cells;
     for (const Column& column : table.columns())
-      cells.push_back(column.kind == Column::Kind::text ? Table::Cell(printable(column.texts[row]))
-                                                        : Table::Cell(column.numbers[row]));
+      cells.push_back(column.kind == kText ? Table::Cell(printable(column.texts[row]))
+                                           : Table::Cell(column.numbers[row]));
     shown.add_row(std::move(cells));
   }
   return shown;

@@ -62,9 +62,8 @@ struct Row {
 };
 
 Table table_of(const std::vector<Row>& rows) {
-  constexpr auto text = Column::Kind::text;
-  std::vector<ColumnOf<Row>> columns = {{{"label", text, "selector"}, [](const Row& r) { return r.label; }},
-                                        {{"setting", text, "setting"}, [](const Row& r) { return r.setting; }}};
+  std::vector<ColumnOf<Row>> columns = {{{"label", kText, "selector"}, [](const Row& r) { return r.label; }},
+                                        {{"setting", kText, "setting"}, [](const Row& r) { return r.setting; }}};
   for (std::size_t c = 0; c < kColumns.size(); ++c)
     columns.push_back({{.name = kColumns[c].name, .heading = kColumns[c].heading, .decimals = kColumns[c].decimals},
                        [c](const Row& r) { return r.values[c]; }});

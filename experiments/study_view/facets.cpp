@@ -22,7 +22,7 @@ void append(Table& table, const Table& rows, const std::string& study) {
     for (const Column& column : table.columns()) {
       if (column.name == "study") {
         cells.emplace_back(display_name(study));
-      } else if (column.kind == Column::Kind::text) {
+      } else if (column.kind == kText) {
         const std::string& text = rows.texts(column.name)[row];
         cells.emplace_back(column.name == kCurveColumn ? curve_of(study, text) : text);
       } else {
@@ -34,7 +34,7 @@ void append(Table& table, const Table& rows, const std::string& study) {
 }
 
 Table with_study_column(const Table& table) {
-  std::vector<Column> columns = {{.name = "study", .kind = Column::Kind::text}};
+  std::vector<Column> columns = {{.name = "study", .kind = kText}};
   for (const Column& column : table.columns())
     columns.push_back({column.name, column.kind, column.heading, column.decimals});
   return Table(columns);

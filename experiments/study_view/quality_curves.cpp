@@ -25,13 +25,12 @@ void QualityCurve::name_whole_model() {
 }
 
 std::vector<ColumnOf<QualityRow>> quality_columns() {
-  constexpr auto text = Column::Kind::text;
-  return {{{kCurveColumn, text}, [](const QualityRow& r) { return r.curve->name; }},
-          {{"label", text}, [](const QualityRow& r) { return display_name(r.group().label); }},
-          {{"selector", text}, [](const QualityRow& r) { return r.group().name; }},
-          {{"setting", text}, [](const QualityRow& r) { return std::string(name_of(r.group().kind)); }},
-          {{"setting_label", text}, [](const QualityRow& r) { return display_name(r.point->setting_label); }},
-          {{"layers", text}, [](const QualityRow& r) { return r.curve->whole_model ? "all" : "compared"; }}};
+  return {{{kCurveColumn, kText}, [](const QualityRow& r) { return r.curve->name; }},
+          {{"label", kText}, [](const QualityRow& r) { return display_name(r.group().label); }},
+          {{"selector", kText}, [](const QualityRow& r) { return r.group().name; }},
+          {{"setting", kText}, [](const QualityRow& r) { return std::string(name_of(r.group().kind)); }},
+          {{"setting_label", kText}, [](const QualityRow& r) { return display_name(r.point->setting_label); }},
+          {{"layers", kText}, [](const QualityRow& r) { return r.curve->whole_model ? "all" : "compared"; }}};
 }
 
 bool is_default_setting(const StudySelector& group, std::size_t setting) {

@@ -128,10 +128,9 @@ std::string heading_of(const MetricStatistic& column) {
 }
 
 Table plots_table(const ResultsTable& table, bool for_programs, bool with_model) {
-  constexpr auto text = Column::Kind::text;
   std::vector<ColumnOf<TableRow>> columns;
   const auto add = [&](std::string name, auto&& of_row) {
-    columns.push_back({{std::move(name), text}, [of_row](const TableRow& r) { return printable(of_row(r)); }});
+    columns.push_back({{std::move(name), kText}, [of_row](const TableRow& r) { return printable(of_row(r)); }});
   };
   if (for_programs || with_model) add("model", [](const TableRow& r) { return r.model; });
   add(for_programs ? "label" : "selector", [](const TableRow& r) { return r.label; });

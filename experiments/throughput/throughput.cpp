@@ -89,7 +89,7 @@ std::vector<ColumnOf<Row>> columns() {
 
 Table table_of(const std::vector<Row>& rows, const char* first, std::string (*name)(const Row&)) {
   std::vector<ColumnOf<Row>> all = columns();
-  all.insert(all.begin(), {{first, Column::Kind::text}, name});
+  all.insert(all.begin(), {{first, kText}, name});
   return make_table(rows, all);
 }
 

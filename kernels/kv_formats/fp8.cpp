@@ -10,11 +10,11 @@
 namespace attest {
 namespace {
 
-double bytes(const KvRows& rows) { return rows.channels; }
+double fp8_bytes(const KvRows& rows) { return rows.channels; }
 std::string no_fault(const KvRows&) { return {}; }
 
 template <float (*round)(float)>
-void apply(const KvRows& rows, float scale, const float* x, std::int64_t count, double* out, std::int64_t stride) {
+void apply_fp8(const KvRows& rows, float scale, const float* x, std::int64_t count, double* out, std::int64_t stride) {
   for (std::int64_t t = 0; t < count; ++t)
     for (int d = 0; d < rows.channels; ++d)
       out[t * stride + d] = static_cast<double>(round(x[t * rows.channels + d] / scale)) * scale;
@@ -28,10 +28,10 @@ constexpr KvFormat fp8(std::string_view name, std::string_view rule, float large
           .source = "OCP FP8; KV caches of vLLM, SGLang, TensorRT-LLM",
           .scale_divisor = largest,
           .scale_of_head = true,
-          .bytes = bytes,
+          .bytes = fp8_bytes,
           .fault = no_fault,
-          .apply = apply<round>,
-          .apply_cut = apply<cut>,
+          .apply = apply_fp8<round>,
+          .apply_cut = apply_fp8<cut>,
           .cuda = on_cuda<cuda>()};
 }
 

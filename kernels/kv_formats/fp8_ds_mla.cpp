@@ -15,12 +15,12 @@ namespace {
 
 constexpr int kTile = 128;
 
-double bytes(const KvRows& rows) {
+double ds_mla_bytes(const KvRows& rows) {
   const double latent = rows.shared_values;
   return latent + latent / 32 + 2 * (rows.channels - latent);
 }
 
-std::string fault(const KvRows& rows) {
+std::string ds_mla_fault(const KvRows& rows) {
   if (rows.shared_values == 0)
     return "no values among their channels, expected latent attention (dump attribute values_in_keys)";
   if (rows.shared_values % kTile == 0) return {};
@@ -34,7 +34,7 @@ float power_of_two_from(float x) {
   return std::ldexp(1.0f, mantissa > 0.5f ? exponent : exponent - 1);
 }
 
-void apply(const KvRows& rows, float, const float* x, std::int64_t count, double* out, std::int64_t stride) {
+void apply_ds_mla(const KvRows& rows, float, const float* x, std::int64_t count, double* out, std::int64_t stride) {
   for (std::int64_t t = 0; t < count; ++t, x += rows.channels, out += stride) {
     for (int begin = 0; begin < rows.shared_values; begin += kTile) {
       const float scale = power_of_two_from(std::max(max_magnitude(x + begin, kTile) / 448.0f, 1e-4f));
@@ -55,9 +55,9 @@ constexpr KvFormat kv_fp8_ds_mla{
         "16 bit",
     .source = "vLLM fp8_ds_mla, FlashMLA",
     .of_values = false,
-    .bytes = bytes,
-    .fault = fault,
-    .apply = apply,
+    .bytes = ds_mla_bytes,
+    .fault = ds_mla_fault,
+    .apply = apply_ds_mla,
     .cuda = on_cuda<cuda_kv_fp8_ds_mla>()};
 
 }  // namespace attest

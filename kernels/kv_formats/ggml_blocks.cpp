@@ -20,7 +20,7 @@
 namespace attest {
 namespace {
 
-constexpr int kBlock = 32;
+constexpr int kGgmlBlock = 32;
 
 /// A block as two vectors.
 struct Halves {
@@ -59,7 +59,7 @@ struct Signed {
   /// The number of largest magnitude; the first of two.
   static float reach(const float* x, float lo, float hi) {
     if (hi != -lo) return hi > -lo ? hi : lo;
-    return *std::find_if(x, x + kBlock, [hi](float value) { return std::fabs(value) == hi; });
+    return *std::find_if(x, x + kGgmlBlock, [hi](float value) { return std::fabs(value) == hi; });
   }
   ATTEST_INLINE static void decode(const Vec16f& x, const BlockScale& scale, double* out) {
     const Vec16i code = __builtin_convertvector(x * scale.inverse + (kHalf + 0.5f), Vec16i);
@@ -89,7 +89,7 @@ class Scales {
   template <class Block>
   void fill(const float* x, std::size_t blocks) {
     find_ranges(x, blocks);
-    for (std::size_t b = 0; b < blocks; ++b) hi_[b] = Block::reach(x + b * kBlock, lo_[b], hi_[b]);
+    for (std::size_t b = 0; b < blocks; ++b) hi_[b] = Block::reach(x + b * kGgmlBlock, lo_[b], hi_[b]);
     for (std::size_t b = 0; b < blocks; ++b) {
       const float d = hi_[b] / Block::kDivisor;
       stored_[b] = through_float16(d);
@@ -107,7 +107,7 @@ class Scales {
       Vec16f largest[2 * kTogether];  // of numbers, then of negated numbers
       float found[2 * kTogether];
       for (std::size_t i = 0; i < kTogether; ++i) {
-        const Halves block(x + std::min(b + i, blocks - 1) * kBlock);
+        const Halves block(x + std::min(b + i, blocks - 1) * kGgmlBlock);
         largest[i] = block.low > block.high ? block.low : block.high;
         largest[kTogether + i] = -(block.low < block.high ? block.low : block.high);
       }
@@ -122,14 +122,14 @@ class Scales {
   std::vector<float> lo_, hi_, inverse_, stored_, minimum_;
 };
 
-constexpr std::int64_t kBlocksAtOnce = 64;
+constexpr std::int64_t kGgmlBlocksAtOnce = 64;
 
 template <class Block>
-void apply(const KvRows& rows, float, const float* x, std::int64_t count, double* out, std::int64_t stride) {
+void apply_ggml(const KvRows& rows, float, const float* x, std::int64_t count, double* out, std::int64_t stride) {
   const GgmlRotation rotation(rows);
   const auto factor = static_cast<float>(rotation.factor);
-  const std::int64_t channels = rows.channels, blocks = channels / kBlock,
-                     at_once = std::max<std::int64_t>(1, kBlocksAtOnce / blocks);
+  const std::int64_t channels = rows.channels, blocks = channels / kGgmlBlock,
+                     at_once = std::max<std::int64_t>(1, kGgmlBlocksAtOnce / blocks);
   Scales scales(static_cast<std::size_t>(at_once * blocks));
   std::vector<float> rotated(static_cast<std::size_t>(rotation.channels == 0 ? 0 : at_once * channels));
   for (std::int64_t first = 0; first < count; first += at_once, x += at_once * channels, out += at_once * stride) {
@@ -145,9 +145,9 @@ void apply(const KvRows& rows, float, const float* x, std::int64_t count, double
       double* row = out + t * stride;
       for (std::int64_t b = 0; b < blocks; ++b) {
         const BlockScale scale = scales[static_cast<std::size_t>(t * blocks + b)];
-        const Halves block(own + t * channels + b * kBlock);
-        Block::decode(block.low, scale, row + b * kBlock);
-        Block::decode(block.high, scale, row + b * kBlock + 16);
+        const Halves block(own + t * channels + b * kGgmlBlock);
+        Block::decode(block.low, scale, row + b * kGgmlBlock);
+        Block::decode(block.high, scale, row + b * kGgmlBlock + 16);
       }
       for (std::int64_t d = 0; d < channels && rotation.channels > 0; d += rotation.channels)
         hadamard(row + d, row + d, rotation.channels, rotation.factor);
@@ -156,11 +156,11 @@ void apply(const KvRows& rows, float, const float* x, std::int64_t count, double
 }
 
 template <class Block>
-double bytes(const KvRows& rows) {
-  return rows.channels * Block::kBytes / kBlock;
+double ggml_bytes(const KvRows& rows) {
+  return rows.channels * Block::kBytes / kGgmlBlock;
 }
 
-std::string fault(const KvRows& rows) { return fault_unless_multiple(rows, kBlock); }
+std::string ggml_fault(const KvRows& rows) { return fault_unless_multiple(rows, kGgmlBlock); }
 
 template <class Block, auto* cuda>
 constexpr KvFormat format(std::string_view name, std::string_view bytes_text, std::string_view rule) {
@@ -169,9 +169,9 @@ constexpr KvFormat format(std::string_view name, std::string_view bytes_text, st
           .rule = rule,
           .source = "llama.cpp -ctk, -ctv; gguf-py quants.py",
           .of_llama_cpp = true,
-          .bytes = bytes<Block>,
-          .fault = fault,
-          .apply = apply<Block>,
+          .bytes = ggml_bytes<Block>,
+          .fault = ggml_fault,
+          .apply = apply_ggml<Block>,
           .cuda = on_cuda<cuda>()};
 }
 

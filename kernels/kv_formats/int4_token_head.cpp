@@ -84,7 +84,7 @@ struct RowScales {
   }
 };
 
-void apply(const KvRows& rows, float, const float* x, std::int64_t count, double* out, std::int64_t stride) {
+void apply_int4(const KvRows& rows, float, const float* x, std::int64_t count, double* out, std::int64_t stride) {
   const int channels = rows.channels;
   const Signs signs(channels);
   const std::size_t padded = signs.narrow.size();
@@ -115,9 +115,9 @@ void apply(const KvRows& rows, float, const float* x, std::int64_t count, double
   }
 }
 
-double bytes(const KvRows& rows) { return rows.channels / 2.0 + 4; }
+double int4_bytes(const KvRows& rows) { return rows.channels / 2.0 + 4; }
 
-std::string fault(const KvRows& rows) {
+std::string int4_fault(const KvRows& rows) {
   if (rows.channels <= kInt4MostChannels) return fault_unless_power_of_two(rows);
   return fmt::format("{} channels, expected at most {}: the released code draws no more signs", rows.channels,
                      kInt4MostChannels);
@@ -132,9 +132,9 @@ constexpr KvFormat kv_int4_token_head{.name = "int4_token_head",
                                           "fixed signs, Hadamard transform, 15 uniform steps per token and head with a "
                                           "zero point in the scale's low bits",
                                       .source = "vLLM int4_per_token_head",
-                                      .bytes = bytes,
-                                      .fault = fault,
-                                      .apply = apply,
+                                      .bytes = int4_bytes,
+                                      .fault = int4_fault,
+                                      .apply = apply_int4,
                                       .cuda = on_cuda<cuda_kv_int4_token_head>()};
 
 }  // namespace attest

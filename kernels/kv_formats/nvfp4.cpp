@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kBlock = 16;
 
-double bytes(const KvRows& rows) { return rows.channels * 9.0 / 16; }
-std::string fault(const KvRows& rows) { return fault_unless_multiple(rows, kBlock); }
+double nvfp4_bytes(const KvRows& rows) { return rows.channels * 9.0 / 16; }
+std::string nvfp4_fault(const KvRows& rows) { return fault_unless_multiple(rows, kBlock); }
 
 constexpr std::int64_t kBlocksAtOnce = 64;
 
@@ -112,7 +112,8 @@ void choose(const float* x, const BlockScales& four, std::int64_t blocks, BlockS
 }
 
 template <bool kFourOverSix>
-void apply(const KvRows& rows, float global, const float* x, std::int64_t count, double* out, std::int64_t stride) {
+void apply_nvfp4(const KvRows& rows, float global, const float* x, std::int64_t count, double* out,
+                 std::int64_t stride) {
   const std::int64_t blocks = rows.channels / kBlock;
   float largest[kBlocksAtOnce];
   BlockScales scales, four;
@@ -143,9 +144,9 @@ constexpr KvFormat nvfp4(std::string_view name, std::string_view rule) {
           .source = "NVFP4 of NVIDIA; KV caches of vLLM, TensorRT-LLM, SGLang",
           .scale_divisor = 448.0f * 6.0f,
           .amax_by_default = true,
-          .bytes = bytes,
-          .fault = fault,
-          .apply = apply<kFourOverSix>,
+          .bytes = nvfp4_bytes,
+          .fault = nvfp4_fault,
+          .apply = apply_nvfp4<kFourOverSix>,
           .cuda = on_cuda<cuda>()};
 }
 

@@ -90,16 +90,16 @@ void apply_to_values(const KvRows& rows, const float* x, std::int64_t count, dou
 }
 
 template <int kBits>
-void apply(const KvRows& rows, float, const float* x, std::int64_t count, double* out, std::int64_t stride) {
+void apply_turboquant(const KvRows& rows, float, const float* x, std::int64_t count, double* out, std::int64_t stride) {
   rows.keys ? apply_to_keys<kBits>(rows, x, count, out, stride) : apply_to_values<kBits>(rows, x, count, out, stride);
 }
 
 template <int kBits>
-double bytes(const KvRows& rows) {
+double turboquant_bytes(const KvRows& rows) {
   return (rows.channels * kBits + 7) / 8 + (rows.keys ? 2 : 4);
 }
 
-std::string fault(const KvRows& rows) { return rows.keys ? fault_unless_power_of_two(rows) : std::string(); }
+std::string turboquant_fault(const KvRows& rows) { return rows.keys ? fault_unless_power_of_two(rows) : std::string(); }
 
 template <int kBits, auto* cuda>
 constexpr KvFormat turboquant(std::string_view name, std::string_view bytes_text, std::string_view rule) {
@@ -107,9 +107,9 @@ constexpr KvFormat turboquant(std::string_view name, std::string_view bytes_text
           .bytes_text = bytes_text,
           .rule = rule,
           .source = "TurboQuant as vLLM ships it (turboquant_*)",
-          .bytes = bytes<kBits>,
-          .fault = fault,
-          .apply = apply<kBits>,
+          .bytes = turboquant_bytes<kBits>,
+          .fault = turboquant_fault,
+          .apply = apply_turboquant<kBits>,
           .cuda = on_cuda<cuda>()};
 }
 

@@ -14,7 +14,7 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256, kSearchThreads = 1024, kMassThreads = 128;
+constexpr int kSelectionThreads = 256, kSearchThreads = 1024, kMassThreads = 128;
 constexpr int kMostInShared = 16384;  // longer rows are read from device memory in every pass
 
 /// Sub-blocks of every row.
@@ -63,10 +63,10 @@ __global__ void __launch_bounds__(kSearchThreads)
   if (thread == 0) selection.counts[pair] = kept;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSelectionThreads)
     top_delta_kernel(const ExactCache cache, const SubBlocks blocks, const float* head_maxima, const TopDeltaRule rule,
                      const BlockSelection selection) {
-  constexpr int kRuns = kThreads / kTileHeads;
+  constexpr int kRuns = kSelectionThreads / kTileHeads;
   __shared__ float of_runs[kRuns][kTileHeads];
   const int pair = static_cast<int>(blockIdx.y), group = cache.group;
   const int count = blocks.count(cache, pair), full = count / blocks.per_block;
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads)
     of_runs[0][head] = most - rule.delta[pair % cache.num_kv_heads];
   }
   __syncthreads();
-  const int place = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  const int place = static_cast<int>(blockIdx.x) * kSelectionThreads + static_cast<int>(threadIdx.x);
   bool kept = false;
   if (place < count)
     for (int h = 0; h < group; ++h) kept = kept || rows[static_cast<std::int64_t>(place) * group + h] >= of_runs[0][h];
@@ -182,10 +182,11 @@ __global__ void __launch_bounds__(kSearchThreads)
   if (threadIdx.x == 0) scratch.cuts[row] = cut;
 }
 
-__global__ void __launch_bounds__(kThreads) union_kernel(const ExactCache cache, const SubBlocks blocks,
-                                                         const TopPScratch scratch, const BlockSelection selection) {
+__global__ void __launch_bounds__(kSelectionThreads)
+    union_kernel(const ExactCache cache, const SubBlocks blocks, const TopPScratch scratch,
+                 const BlockSelection selection) {
   const int pair = static_cast<int>(blockIdx.y);
-  const int place = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  const int place = static_cast<int>(blockIdx.x) * kSelectionThreads + static_cast<int>(threadIdx.x);
   const std::int64_t first_row = static_cast<std::int64_t>(pair) * cache.group;
   bool kept = false;
   if (place < blocks.count(cache, pair))
@@ -196,7 +197,7 @@ __global__ void __launch_bounds__(kThreads) union_kernel(const ExactCache cache,
 
 /// One thread per sub-block.
 dim3 grid_of(const ExactCache& cache, const SubBlocks& blocks) {
-  return dim3(static_cast<unsigned>(std::max(1, (blocks.most + kThreads - 1) / kThreads)),
+  return dim3(static_cast<unsigned>(std::max(1, (blocks.most + kSelectionThreads - 1) / kSelectionThreads)),
               static_cast<unsigned>(cache.pairs()));
 }
 
@@ -224,7 +225,8 @@ void cuda_select_top_delta(const ExactCache& cache, int sub_block, const float* 
   check_exact_cache(cache, sub_block);
   const SubBlocks blocks(cache, sub_block);
   clear_counts(cache, selection, stream);
-  top_delta_kernel<<<grid_of(cache, blocks), kThreads, 0, stream>>>(cache, blocks, head_maxima, rule, selection);
+  top_delta_kernel<<<grid_of(cache, blocks), kSelectionThreads, 0, stream>>>(cache, blocks, head_maxima, rule,
+                                                                             selection);
   ATTEST_CUDA_LAUNCHED(top_delta_kernel);
 }
 
@@ -252,7 +254,7 @@ void cuda_select_top_p(const ExactCache& cache, int sub_block, const float* scor
   kernel<<<dim3(static_cast<unsigned>(cache.group), pairs), kSearchThreads, bytes, stream>>>(cache, blocks,
                                                                                              p - kTolerance, scratch);
   ATTEST_CUDA_LAUNCHED(top_p_kernel);
-  union_kernel<<<grid_of(cache, blocks), kThreads, 0, stream>>>(cache, blocks, scratch, selection);
+  union_kernel<<<grid_of(cache, blocks), kSelectionThreads, 0, stream>>>(cache, blocks, scratch, selection);
   ATTEST_CUDA_LAUNCHED(union_kernel);
 }
 

@@ -11,13 +11,13 @@
 namespace attest {
 namespace {
 
-constexpr int kWarps = kExactBlock / kWarpTokens, kThreads = 32 * kWarps;
+constexpr int kKeyScanWarps = kExactBlock / kWarpTokens, kKeyScanThreads = 32 * kKeyScanWarps;
 constexpr int resident(int dim) { return dim == 64 ? 3 : 2; }  // thread blocks per multiprocessor
 
-/// Maxima of block `block` of the pair, from those of its tiles: of_tiles [kWarps][kTileHeads].
+/// Maxima of block `block` of the pair, from those of its tiles: of_tiles [kKeyScanWarps][kTileHeads].
 __device__ void store_maxima(const ExactCache& cache, const KeyScanCall& call, int sub_block, int pair, int block,
                              const float (*of_tiles)[kTileHeads]) {
-  if (threadIdx.x >= kWarps * kTileHeads) return;
+  if (threadIdx.x >= kKeyScanWarps * kTileHeads) return;
   const int part = static_cast<int>(threadIdx.x) / kTileHeads, head = static_cast<int>(threadIdx.x) % kTileHeads;
   const int parts = kExactBlock / sub_block, tiles = sub_block / kWarpTokens;
   float most = -INFINITY;
@@ -32,9 +32,9 @@ __device__ void store_maxima(const ExactCache& cache, const KeyScanCall& call, i
 }
 
 template <ElementType kType, int kDim>
-__global__ void __launch_bounds__(kThreads, resident(kDim))
+__global__ void __launch_bounds__(kKeyScanThreads, resident(kDim))
     key_scan_kernel(const ExactCache cache, const KeyScanCall call, int sub_block) {
-  __shared__ float of_tiles[2][kWarps][kTileHeads];
+  __shared__ float of_tiles[2][kKeyScanWarps][kTileHeads];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const auto blocks_of = [&](int pair) { return (cache.length_of(pair) + kExactBlock - 1) / kExactBlock; };
   const WorkShares shares(items_before(cache.pairs(), blocks_of), static_cast<int>(gridDim.x), 1);
@@ -75,7 +75,7 @@ void cuda_key_scan(const ExactCache& cache, int sub_block, const KeyScanCall& ca
   with_tiles_of(cache, [&](auto type, auto dim) {
     constexpr int kDim = decltype(dim)::value;
     const auto blocks = static_cast<unsigned>(resident(kDim) * num_multiprocessors());
-    key_scan_kernel<decltype(type)::value, kDim><<<blocks, kThreads, 0, stream>>>(cache, call, sub_block);
+    key_scan_kernel<decltype(type)::value, kDim><<<blocks, kKeyScanThreads, 0, stream>>>(cache, call, sub_block);
     ATTEST_CUDA_LAUNCHED(key_scan_kernel);
   });
 }

@@ -16,7 +16,7 @@
 namespace attest {
 namespace {
 
-constexpr int kWarps = 8, kThreads = 32 * kWarps;
+constexpr int kKiviWarps = 8, kKiviThreads = 32 * kKiviWarps;
 constexpr int kResident = 2;  // thread blocks per multiprocessor
 constexpr int kTokenTiles = kKiviGroup / 8;
 
@@ -169,11 +169,11 @@ __device__ void store(const ExactCache& cache, const float (&s)[kHalves][kCount]
 
 /// A warp scores 32 tokens at a time. kHalves: 1 for at most 8 heads, else 2.
 template <ElementType kType, int kDim, int kHalves>
-__global__ void __launch_bounds__(kThreads, kResident)
+__global__ void __launch_bounds__(kKiviThreads, kResident)
     kivi_scan_kernel(const ExactCache cache, const KiviKeysView view, const void* queries, float* all_scores) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const auto groups_of = [&](int pair) { return (cache.length_of(pair) + kKiviGroup - 1) / kKiviGroup; };
-  const WorkShares shares(items_before(cache.pairs(), groups_of), static_cast<int>(gridDim.x), kWarps);
+  const WorkShares shares(items_before(cache.pairs(), groups_of), static_cast<int>(gridDim.x), kKiviWarps);
   for_own_items(shares, static_cast<int>(blockIdx.x), cache.pairs(), groups_of, [&](int pair, int begin, int end) {
     const int length = cache.length_of(pair);
     const int last = min(end, kivi_quantised_tokens(length) / kKiviGroup) - 1;  // of the groups that are codes
@@ -184,12 +184,12 @@ __global__ void __launch_bounds__(kThreads, kResident)
     QueryTile<kDim> q;
     if (group <= last) tile.load(view, first_group + group, lane);
     q.template load<kHalves>(cache.queries_of(pair, queries), cache.group, lane);
-    for (; group <= last; group += kWarps) {
+    for (; group <= last; group += kKiviWarps) {
       float s[kHalves][kTokenTiles][2];
-      score_group<kType>(q, tile, view, first_group + min(group + kWarps, last), lane, s);
+      score_group<kType>(q, tile, view, first_group + min(group + kKiviWarps, last), lane, s);
       store(cache, s, group * kKiviGroup, length, lane, scores);
     }
-    for (; group < end; group += kWarps)
+    for (; group < end; group += kKiviWarps)
       for (int first = group * kKiviGroup; first < (group + 1) * kKiviGroup; first += kWarpTokens) {
         KeyTile<kDim> k;
         TileScores exact;
@@ -231,7 +231,7 @@ void cuda_kivi_scan(const ExactCache& cache, const KiviKeysView& keys, const voi
     constexpr ElementType kType = decltype(type)::value;
     constexpr int kDim = decltype(dim)::value;
     const auto kernel = cache.group <= 8 ? kivi_scan_kernel<kType, kDim, 1> : kivi_scan_kernel<kType, kDim, 2>;
-    kernel<<<blocks, kThreads, 0, stream>>>(cache, keys, q, scores);
+    kernel<<<blocks, kKiviThreads, 0, stream>>>(cache, keys, q, scores);
     ATTEST_CUDA_LAUNCHED(kivi_scan_kernel);
   });
 }

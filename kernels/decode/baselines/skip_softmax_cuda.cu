@@ -14,7 +14,7 @@ namespace attest {
 namespace {
 
 constexpr int kTile = 128;
-constexpr int kWarps = kTile / kWarpTokens, kThreads = 32 * kWarps;
+constexpr int kSkipWarps = kTile / kWarpTokens, kSkipThreads = 32 * kSkipWarps;
 
 struct Splits {
   int most;   ///< sub-sequences of a long sequence
@@ -30,10 +30,10 @@ std::size_t parts_bytes(const ExactCache& cache, int splits) {
 }
 
 template <ElementType kType, int kDim>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSkipThreads)
     skip_kernel(const ExactCache cache, const SkipSoftmaxCall call, const Splits splits, const AttentionParts parts) {
   extern __shared__ __align__(16) unsigned char shared[];
-  __shared__ float of_warps[2][kWarps][kTileHeads];
+  __shared__ float of_warps[2][kSkipWarps][kTileHeads];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int split = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y);
   const int length = cache.length_of(pair), step = splits.count(length), tiles = Splits::tiles(length);
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int half = 0; half < 2; ++half) {
       const int head = lane_row(lane) + half * 8;
       float of_tile = of_warps[buffer][0][head];
-      for (int w = 1; w < kWarps; ++w) of_tile = fmaxf(of_tile, of_warps[buffer][w][head]);
+      for (int w = 1; w < kSkipWarps; ++w) of_tile = fmaxf(of_tile, of_warps[buffer][w][head]);
       if (tile == split) running[half] = of_tile;
       matters = matters || (head < cache.group && !(of_tile - running[half] < -delta));
       running[half] = fmaxf(running[half], of_tile);
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   const int slot = splits.slot(pair) + split;
   if (threadIdx.x == 0) splits.kept[slot] = kept;
-  store_part<kWarps>(state, cache.group, parts, slot, shared);
+  store_part<kSkipWarps>(state, cache.group, parts, slot, shared);
 }
 
 /// A thread block per (head, pair).
@@ -132,10 +132,10 @@ void cuda_skip_softmax(const ExactCache& cache, int splits, const SkipSoftmaxCal
   with_tiles_of(cache, [&](auto type, auto dim) {
     constexpr ElementType kType = decltype(type)::value;
     constexpr int kDim = decltype(dim)::value;
-    const std::size_t bytes = store_part_bytes(cache, kWarps);
+    const std::size_t bytes = store_part_bytes(cache, kSkipWarps);
     allow_shared_memory(skip_kernel<kType, kDim>, bytes);
     skip_kernel<kType, kDim>
-        <<<dim3(static_cast<unsigned>(splits), pairs), kThreads, bytes, stream>>>(cache, call, of_call, parts);
+        <<<dim3(static_cast<unsigned>(splits), pairs), kSkipThreads, bytes, stream>>>(cache, call, of_call, parts);
     ATTEST_CUDA_LAUNCHED(skip_kernel);
     merge_kernel<kType><<<dim3(static_cast<unsigned>(cache.group), pairs), kDim, 0, stream>>>(cache, of_call, parts,
                                                                                               result, call.kept);
