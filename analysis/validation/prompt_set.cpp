@@ -25,14 +25,8 @@ namespace {
 std::string one_model(ResultsFiles files, const std::string& asked) {
   std::vector<std::string> models;
   for (const ResultsFile* file : files)
-    for (const StudyDump& dump : file->study().dumps)
-      if (std::ranges::count(models, dump.model) == 0) models.push_back(dump.model);
-  const std::string list = printable(fmt::format("'{}'", join(models, "', '")));
-  if (!asked.empty() && std::ranges::count(models, asked) == 0)
-    throw UsageError(fmt::format("--model: the results have no model '{}'; they have {}", printable(asked), list));
-  if (asked.empty() && models.size() > 1)
-    throw UsageError(fmt::format("the results are of the models {}; a verdict is about one: --model NAME", list));
-  return asked.empty() ? models.front() : asked;
+    for (const StudyDump& dump : file->study().dumps) models.push_back(dump.model);
+  return judged_model(models, asked);
 }
 
 /// The label that is judged, in the first file: the one asked for, else the only one whose attention is not exact.
@@ -207,6 +201,18 @@ std::size_t PromptSet::num_clusters() const { return std::set<std::size_t>(clust
 
 std::int64_t PromptSet::shortest() const { return std::ranges::min(prompts, {}, &Prompt::num_tokens).num_tokens; }
 std::int64_t PromptSet::longest() const { return std::ranges::max(prompts, {}, &Prompt::num_tokens).num_tokens; }
+
+std::string judged_model(std::span<const std::string> found, const std::string& asked) {
+  std::vector<std::string> models;
+  for (const std::string& model : found)
+    if (std::ranges::count(models, model) == 0) models.push_back(model);
+  const std::string list = printable(fmt::format("'{}'", join(models, "', '")));
+  if (!asked.empty() && std::ranges::count(models, asked) == 0)
+    throw UsageError(fmt::format("--model: no prompt is of the model '{}'; they are of {}", printable(asked), list));
+  if (asked.empty() && models.size() > 1)
+    throw UsageError(fmt::format("the prompts are of the models {}; a verdict is about one: --model NAME", list));
+  return asked.empty() ? models.front() : asked;
+}
 
 PromptSet gather_prompts(ResultsFiles files, const PromptScope& scope) {
   PromptSet set;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -78,6 +79,10 @@ inline constexpr std::int64_t kAnswerTokens = 16;
 inline bool is_length_among(std::int64_t tokens, std::int64_t shortest, std::int64_t longest) {
   return tokens >= shortest - kAnswerTokens && tokens <= longest + kAnswerTokens;
 }
+
+/// The model that is judged: the one asked for, or the only one. Throws UsageError if there are several or it is not
+/// among them.
+std::string judged_model(std::span<const std::string> found, const std::string& asked);
 
 /// The files must outlive the set. Throws UsageError if the scope names what is not there, if the results are of
 /// several models or of studies that differ (options, grid, layers), or if two of them hold one prompt, which would

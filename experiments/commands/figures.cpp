@@ -24,6 +24,7 @@
 #include "experiments/decode/kernel_experiments.h"
 #include "experiments/outcomes/failure_prediction.h"
 #include "experiments/throughput/throughput.h"
+#include "experiments/validation/verdict_result.h"
 
 namespace attest {
 namespace {
@@ -98,6 +99,9 @@ void run_figures(FiguresOptions& options, const GlobalOptions& global) {
   request.page.width_in = options.width.value_or(request.page.width_in);
   request.by = static_cast<PoolBy>(std::ranges::find(kPoolNames, options.by) - kPoolNames.begin());
   refuse_existing({}, options.folder, request);  // before the work
+  if (has_section(options.folder, kVerdictExperiment))
+    throw OutputError(fmt::format("{} has a verdict of 'attest validate --details', expected another folder",
+                                  printable(options.folder)));
   FigureInputs inputs = split_inputs(options.results.paths());
   const std::vector<ModelBench> model_benches = read_model_benches(take_model_benches(inputs.benches));
   const std::vector<KernelStudy> benches = read_kernel_studies(inputs.benches);

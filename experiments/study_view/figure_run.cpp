@@ -127,6 +127,11 @@ bool has_others(const std::filesystem::path& folder, const std::string& experime
   return !sections_of_others(text_of_file(folder / kCaptionsFile), {experiment}).empty();
 }
 
+bool has_section(const std::filesystem::path& folder, const std::string& experiment) {
+  const std::string captions = text_of_file(folder / kCaptionsFile);
+  return sections_of_others(captions, {experiment}) != sections_of_others(captions, {});
+}
+
 void write_figures(FigureReport& report, const std::filesystem::path& folder, const FigureRequest& request,
                    const std::vector<TextFile>& texts) {
   StagedFolder staged(folder);

@@ -111,6 +111,9 @@ std::string sections_of_others(std::string_view captions, const std::vector<std:
 /// Whether the folder has captions about other experiments than this one.
 bool has_others(const std::filesystem::path& folder, const std::string& experiment);
 
+/// Whether the folder has captions about this experiment.
+bool has_section(const std::filesystem::path& folder, const std::string& experiment);
+
 /// `before`: captions of figures that stay, of which the sections about other experiments are kept.
 void write_captions(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder,
                     const std::string& before);

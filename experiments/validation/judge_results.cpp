@@ -121,9 +121,12 @@ void check_options(const JudgementOptions& options, bool answers) {
 }
 
 void check_samples(std::span<const StudyDump> dumps, const JudgementOptions& options) {
+  std::vector<std::string> models;
+  for (const StudyDump& dump : dumps) models.push_back(dump.model);
+  const std::string model = judged_model(models, options.model);
   std::vector<std::int64_t> lengths;
   for (const StudyDump& dump : dumps) {
-    if (!options.model.empty() && dump.model != options.model) continue;
+    if (dump.model != model) continue;
     for (const StudySample& sample : dump.samples) {
       lengths.push_back(sample.num_tokens);
       if (!options.cluster.empty() && options.cluster != "task" && !sample.attributes.contains(options.cluster))

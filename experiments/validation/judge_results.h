@@ -38,7 +38,8 @@ inline const std::vector<std::string> kUnitNames = {"model", "layer", "kv_head"}
 /// What can be refused before anything is read or computed. Throws UsageError. `answers`: answers will be judged, too.
 void check_options(const JudgementOptions& options, bool answers = false);
 
-/// Of samples that are to be studied, what can be refused before: a cluster or a length that they do not have. Throws
+/// Of samples that are to be studied, what can be refused before: several models, or a cluster or a length that they
+/// do not have. Throws
 /// what judge_results() would.
 void check_samples(std::span<const StudyDump> dumps, const JudgementOptions& options);
 

@@ -107,7 +107,7 @@ std::vector<StudySelector> selectors_of_candidates(const std::vector<SelectorSpe
 
 /// Opens the dumps, if there is something that they can tell before the study.
 void check_planned(Study study, const JudgementOptions& request) {
-  if (request.cluster.empty() && !request.for_length) return;
+  if (study.dumps.size() == 1 && request.model.empty() && request.cluster.empty() && !request.for_length) return;
   std::vector<DumpReader> readers;
   for (const StudyDump& dump : study.dumps) readers.emplace_back(dump.path);
   std::vector<const DumpInfo*> infos;

@@ -120,6 +120,16 @@ def test_a_folder_of_figures_stays(results, tmp_path, force):
     assert done.stdout == "" and {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+def test_a_folder_with_a_verdict_gets_no_figures(results, tmp_path):
+    folder = tmp_path / "out"
+    validate(results, "--target", "recall>=0.5", "--details", folder, expect=0)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    done = subprocess.run([ATTEST, "figures", results, "-o", folder, "--force"], capture_output=True, text=True)
+    assert done.returncode == 5 and done.stdout == ""
+    assert done.stderr == f"attest: {folder} has a verdict of 'attest validate --details', expected another folder\n"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 @pytest.mark.parametrize("output, folder", [("-o", "a.json"), ("--csv", "a.json"), ("--emit-vllm", "./a.json"), ("-o", "a.json/")])
 def test_the_folder_is_no_other_output(results, tmp_path, output, folder):
     done = validate(results, "--target", "recall>=0.5", output, "a.json", "--details", folder, expect=2, cwd=tmp_path)

@@ -68,7 +68,7 @@ def test_prompts_and_studies_that_do_not_fit(tmp_path):
     (["--target", "nothing>=1"], "no metric"), (["--target", TARGET, "--target", TARGET], "same number"),
     (["--target", TARGET, "--delta", "4"], "3, 5, 7"), (["--target", TARGET, "--delta", "3,5"], "--delta"),
     (["--target", TARGET, "--delta", "3", "--p", "0.5"], "give one"), (["--target", TARGET, "--grid", "3,4"], "4"),
-    (["--target", TARGET, "--layers", "7"], "layer 7"), (["--target", TARGET, "--model", "x"], "no model"),
+    (["--target", TARGET, "--layers", "7"], "layer 7"), (["--target", TARGET, "--model", "x"], "no prompt is of the model 'x'"),
     (["--target", TARGET, "--selector", "x"], "--selector"), (["--target", TARGET, "--confidence", "1"], "--confidence"),
     (["--target", TARGET, "--max-violating", "0"], "--max-violating"), (["--target", TARGET, "--io-budget", "10%"], "--per"),
     (["--target", TARGET, "--choose", "10%"], "--per"), (["--target", TARGET, "--clip", "0.1"], "--claim mean"),
@@ -142,6 +142,22 @@ def test_what_a_dump_cannot_say_is_refused_before_its_study(tmp_path):
     for arguments in (["--cluster", "task"], ["--cluster", "document", "--samples", "a"], ["--for-length", "200"], ["--for-length", "983", "--extrapolate"]):
         validate(*options, *arguments, "--force", expect=3, cwd=tmp_path)
         assert (tmp_path / "d.study.h5").exists()
+
+
+def test_dumps_of_several_models_are_refused_before_their_study(tmp_path):
+    def values(random, layer):
+        return tuple(random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
+
+    for name in ("one", "two"):
+        write_dump(tmp_path / f"{name}.h5", values, seed=1, layers=[0], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199])
+        with h5py.File(tmp_path / f"{name}.h5", "r+") as file:
+            file.attrs["model"] = name
+    options = ["one.h5", "two.h5", "--target", "recall>=0.5", "--claim", "observed", "--selector", "topdelta", "--quiet"]
+    for arguments, sentence in [([], "the prompts are of the models 'one', 'two'; a verdict is about one: --model NAME"),
+                                (["--model", "three"], "--model: no prompt is of the model 'three'; they are of 'one', 'two'")]:
+        assert validate(*options, *arguments, expect=2, cwd=tmp_path).stderr == f"attest: {sentence}\n"
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["one.h5", "two.h5"]
+    assert verdict(*options, "--model", "two", cwd=tmp_path, expect=3)["claim"]["n"] == 1
 
 
 def test_a_dump_with_a_bad_layer(tmp_path):
