@@ -28,8 +28,7 @@ namespace {
 struct AuditCommand {
   std::string dump;
   SelectorGrids selector;
-  std::string layers, samples;  ///< empty: all
-  std::string queries = "all";
+  StudyChoiceText choice;
   double roundings = kRoundings;
   std::uint64_t allowed_memory = 0;
 };
@@ -84,9 +83,7 @@ Expected selector_of_dump(const DumpInfo& dump) {
 
 Study chosen_part(const AuditCommand& options) {
   Study study;
-  if (!options.layers.empty()) study.choice.layers = parse_layers(options.layers);
-  if (!options.samples.empty()) study.choice.samples = parse_names(options.samples);
-  study.choice.queries = parse_queries(options.queries);
+  study.choice = options.choice.parse();
   return study;
 }
 
@@ -131,18 +128,7 @@ void add_audit(Command& program, const GlobalOptions& global) {
       "audit", "Whether an engine computed what its attention should: exit 0 agrees within rounding, 3 does not");
   command.option("DUMP", options->dump, "Attention dump with the engine's output").required();
   add_selector_options(command, options->selector);
-  command.option("--layers", options->layers, "Layers: 0-31, or 0,5,8-11, or 8- for all from 8 on (default all)")
-      .joined()
-      .takes(text_that_is("a list such as 0-31"))
-      .type("LIST");
-  command.option("--samples", options->samples, "Samples by name: a,b (default all)")
-      .joined()
-      .takes(text_that_is("a list such as a,b"))
-      .type("NAMES");
-  command.option("--queries", options->queries, "all, last:N, or positions: 1000,2047")
-      .joined()
-      .shows_default()
-      .type("WHICH");
+  add_study_choice(command, options->choice);
   command
       .option("--roundings", options->roundings,
               "Units of the element type that rounding may move an output, relative to its size")

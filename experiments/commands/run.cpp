@@ -30,8 +30,8 @@ struct RunCommand {
   RunOptions run;
   std::vector<std::string> dumps;
   SelectorGrids selectors;
-  std::string lambdas, layers, samples;  ///< empty: the default
-  std::string queries = "all";
+  std::string lambdas;  ///< empty: the default
+  StudyChoiceText choice;
   std::string weights, units, chunk;
   std::vector<std::string> take;
   bool takes = false;
@@ -58,9 +58,7 @@ Study make_study(const RunCommand& command) {
   Study study = command.study;
   for (const std::string& path : command.dumps) study.dumps.emplace_back().path = path;
   study.selectors = chosen_selectors(command.selectors);
-  if (!command.layers.empty()) study.choice.layers = parse_layers(command.layers);
-  if (!command.samples.empty()) study.choice.samples = parse_names(command.samples);
-  study.choice.queries = parse_queries(command.queries);
+  study.choice = command.choice.parse();
   if (!command.lambdas.empty()) study.lambdas = parse_numbers(command.lambdas, "--lambdas");
   return study;
 }
@@ -126,18 +124,7 @@ void add_run(Command& program, const GlobalOptions& global) {
       .takes(nonnegative_number(Infinity::accepted))
       .shows_default()
       .type("X");
-  command.option("--layers", options->layers, "Layers: 0-31, or 0,5,8-11, or 8- for all from 8 on (default all)")
-      .joined()
-      .takes(text_that_is("a list such as 0-31"))
-      .type("LIST");
-  command.option("--samples", options->samples, "Samples by name: a,b (default all)")
-      .joined()
-      .takes(text_that_is("a list such as a,b"))
-      .type("NAMES");
-  command.option("--queries", options->queries, "all, last:N, or positions: 1000,2047")
-      .joined()
-      .shows_default()
-      .type("WHICH");
+  add_study_choice(command, options->choice);
   command
       .option("--weights", options->weights,
               "Head weights, as 'attest weights' writes them, for layers without head gradients")

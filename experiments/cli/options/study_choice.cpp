@@ -7,6 +7,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
+#include "experiments/cli/parse/checks.h"
 
 namespace attest {
 namespace {
@@ -78,6 +79,29 @@ std::vector<std::string> joined_items(std::span<const std::string> parts,
     parts = parts.subspan(length);
   }
   return items;
+}
+
+StudyChoice StudyChoiceText::parse() const {
+  StudyChoice choice;
+  if (!layers.empty()) choice.layers = parse_layers(layers);
+  if (!samples.empty()) choice.samples = parse_names(samples);
+  choice.queries = parse_queries(queries);
+  return choice;
+}
+
+void add_study_choice(Command& command, StudyChoiceText& choice) {
+  command.option("--layers", choice.layers, "Layers: 0-31, or 0,5,8-11, or 8- for all from 8 on (default all)")
+      .joined()
+      .takes(text_that_is("a list such as 0-31"))
+      .type("LIST");
+  command.option("--samples", choice.samples, "Samples by name: a,b (default all)")
+      .joined()
+      .takes(text_that_is("a list such as a,b"))
+      .type("NAMES");
+  command.option("--queries", choice.queries, "all, last:N, or positions: 1000,2047")
+      .joined()
+      .shows_default()
+      .type("WHICH");
 }
 
 }  // namespace attest

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/study/study_plan.h"
+#include "experiments/cli/parse/command.h"
 
 namespace attest {
 
@@ -19,6 +20,18 @@ QueryChoice parse_queries(std::string_view text);
 
 /// "a,b": names separated by commas.
 std::vector<std::string> parse_names(std::string_view text);
+
+/// What of the dumps is studied, as it was typed.
+struct StudyChoiceText {
+  std::string layers, samples;  ///< empty: all
+  std::string queries = "all";
+
+  /// Throws UsageError.
+  StudyChoice parse() const;
+};
+
+/// Adds --layers, --samples and --queries.
+void add_study_choice(Command& command, StudyChoiceText& choice);
 
 /// The items of a list that was split at commas. An item may have commas itself: the longest that `is_item` knows is
 /// taken. A part that begins no item stands for itself.

@@ -4,6 +4,7 @@
 #include "kernels/rank/top_p_bisection.h"
 #include "kernels/rank/top_p_bisection_cuda.h"
 #include "tests/kernels/device_rows.h"
+#include "tests/kernels/rank/plain_top_p.h"
 #include "tests/kernels/rank/value_rows.h"
 
 namespace attest::test {
@@ -12,27 +13,6 @@ namespace {
 constexpr std::uint32_t kMask = 0xFFFFF, kOtherBits = 0xABC00000;
 // Weights are double exponentials rounded to float32. Two maths libraries may differ in the last place.
 constexpr double kNear = 0x1p-21;
-
-/// The bisection with one pass over the weights per step.
-float plain_threshold(const std::vector<float>& weights, double p) {
-  float lo = 0, hi = weights[0];
-  for (;;) {
-    const float mid = (lo + hi) / 2;
-    double above = 0;
-    float least = std::numeric_limits<float>::infinity(), most = -least;
-    for (float w : weights) {
-      if (w > mid) above += static_cast<double>(w);
-      if (w > lo) least = std::min(least, w);
-      if (w <= hi) most = std::max(most, w);
-    }
-    const float a = std::min(hi, least), b = std::max(lo, most);
-    if (above >= p)
-      lo = mid;
-    else
-      hi = std::min(mid, b);
-    if (!(static_cast<double>(b) - static_cast<double>(a) > 1e-5)) return lo;
-  }
-}
 
 /// Scores with and without a clear maximum at item 0, and with ties. Some orders omit a third of the items, with or
 /// without item 0.

@@ -1,5 +1,6 @@
 // Twilight against its formulas: base selection, 4-bit estimate, exact rule and the released kernel's bisection.
 #include "tests/kernels/plain_quantize.h"
+#include "tests/kernels/rank/plain_top_p.h"
 #include "tests/kernels/selectors/selector_test.h"
 
 namespace attest::test {
@@ -32,27 +33,6 @@ Kept plain_base(const Query& query, int h, const Options& o) {
   const auto p = static_cast<double>(page);
   const double n = std::max(1.0, std::floor(budget / p)) + (std::fmod(budget, p) > 0);
   return tokens_of(best_n(bounds, n), static_cast<std::size_t>(page), length);
-}
-
-/// The bisection of the released kernel, with one pass over the weights per step.
-float plain_threshold(const std::vector<float>& w, double p) {
-  float lo = 0, hi = w[0];
-  for (;;) {
-    const float mid = (lo + hi) / 2;
-    double f = 0;
-    float least_above = std::numeric_limits<float>::infinity(), most_within = -least_above;
-    for (float x : w) {
-      if (x > mid) f += static_cast<double>(x);
-      if (x > lo) least_above = std::min(least_above, x);
-      if (x <= hi) most_within = std::max(most_within, x);
-    }
-    const float a = std::min(hi, least_above), b = std::max(lo, most_within);
-    if (f >= p)
-      lo = mid;
-    else
-      hi = std::min(mid, b);
-    if (!(static_cast<double>(b) - static_cast<double>(a) > 1e-5)) return lo;
-  }
 }
 
 PlainForm twilight(const std::string& options) {

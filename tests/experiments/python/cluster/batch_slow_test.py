@@ -7,26 +7,9 @@ import subprocess
 import pytest
 
 from results_data import data_of
-from shared_runs import ATTEST, CLEAN, SELECTORS, wait_for, write_dump
+from shared_runs import ATTEST, CLEAN, SELECTORS, wait_for
 
 LIMIT = 300
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("batch")
-
-
-@pytest.fixture(scope="module")
-def dump(folder):
-    return write_dump(folder / "d.h5", tokens=3000, layers=24)
-
-
-@pytest.fixture(scope="module")
-def plain(folder, dump):
-    """What one process makes."""
-    subprocess.run([ATTEST, "run", dump, "-o", folder / "plain.h5", *SELECTORS], env=CLEAN, check=True, capture_output=True)
-    return folder / "plain.h5"
 
 
 def mpirun(processes, *words):

@@ -19,23 +19,6 @@ WORKERS = 4
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("dask")
-
-
-@pytest.fixture(scope="module")
-def dump(folder):
-    return write_dump(folder / "d.h5", tokens=3000, layers=24)
-
-
-@pytest.fixture(scope="module")
-def plain(folder, dump):
-    """What one process makes."""
-    subprocess.run([ATTEST, "run", dump, "-o", folder / "plain.h5", *SELECTORS], env=CLEAN, check=True, capture_output=True)
-    return folder / "plain.h5"
-
-
-@pytest.fixture(scope="module")
 def tls(folder):
     """Dask's settings, with one certificate for all."""
     key, certificate = folder / "key.pem", folder / "certificate.pem"
