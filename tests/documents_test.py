@@ -1,4 +1,4 @@
-"""Documents: links lead somewhere, lines are short, and files that are named exist, in comments too."""
+"""Documents: links lead somewhere, lines and rows of tables are short, files that are named exist, in comments too."""
 
 import re
 from pathlib import Path
@@ -37,6 +37,11 @@ def test_links_lead_somewhere(path):
 def test_lines_are_short(path):
     long = [line for line in prose(path).splitlines() if len(line) > 120]
     assert not [line for line in long if not line.startswith(("|", "    "))]  # tables, and what a program prints
+
+
+@pytest.mark.parametrize("path", [p for p in DOCUMENTS if p != MADE], ids=lambda path: str(path.relative_to(ROOT)))
+def test_rows_of_tables_are_short(path):
+    assert not [line for line in prose(path).splitlines() if line.startswith("|") and len(line) > 180]
 
 
 def test_the_readme_is_read_in_minutes():

@@ -61,9 +61,10 @@ TEST_P(DenseAttention, RepeatsBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, DenseAttention, testing::ValuesIn(decode_cases()), name_of_decode_case);
 
+class DenseAttentionLengths : public OnGpu {};
 class DenseAttentionRefusal : public OnGpu {};
 
-TEST_F(DenseAttentionRefusal, WithoutLengthsAllSequencesAreAsLong) {
+TEST_F(DenseAttentionLengths, WithoutLengthsAllSequencesAreAsLong) {
   Gpu gpu;
   const ExactData data({ElementType::bfloat16, 64, 4, {300, 300, 300}}, gpu);
   ExactCache same = data.cache;
