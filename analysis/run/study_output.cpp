@@ -30,11 +30,9 @@ void refuse_inputs(const Study& study, const RunOptions& options, const std::str
 
 void check_output(const Study& study, const RunOptions& options) {
   require_replaceable(options.output);
+  require_folder_of(options.output);
   std::error_code error;
   const fs::path output = options.output;
-  const fs::path folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
-  if (!fs::is_directory(folder, error))
-    throw OutputError(fmt::format("cannot write '{}': there is no folder '{}'", options.output, folder.string()));
   if (!fs::exists(output, error)) return;
   refuse_inputs(study, options, options.output);
   if (!options.force && !options.resume)

@@ -1,4 +1,4 @@
-// require_replaceable by stat, require_free_space by statvfs.
+// What may be replaced and the folder by stat, free space by statvfs.
 #include "dumps/base/output_place.h"
 
 #include <fmt/core.h>
@@ -24,6 +24,11 @@ std::string size_text(double bytes) {
   return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
+fs::path folder_of(const std::string& target) {
+  const fs::path path = target;
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
 }  // namespace
 
 void require_replaceable(const std::string& target) {
@@ -36,8 +41,18 @@ void require_replaceable(const std::string& target) {
         fmt::format("{}: expected a file that --force can replace, found {}", target, kind_of_file(target)));
 }
 
+void require_folder_of(const std::string& target) {
+  const fs::path folder = folder_of(target);
+  std::error_code error;
+  if (fs::is_directory(folder, error)) return;
+  const bool unknown = error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory;
+  throw OutputError(
+      printable(fmt::format("cannot write '{}': {}", target,
+                            unknown ? error.message() : fmt::format("there is no folder '{}'", folder.string()))));
+}
+
 void require_free_space(const std::string& target, double bytes) {
-  const fs::path folder = fs::path(target).has_parent_path() ? fs::path(target).parent_path() : fs::path(".");
+  const fs::path folder = folder_of(target);
   struct statvfs status {};
   // Some network file systems report no blocks at all.
   if (::statvfs(folder.c_str(), &status) != 0 || status.f_blocks == 0) return;

@@ -9,6 +9,9 @@ namespace attest {
 /// else, for instance /dev/null. Names that are too long for a file are told here, before the work.
 void require_replaceable(const std::string& target);
 
+/// Throws OutputError unless the folder of `target` is there and can be entered.
+void require_folder_of(const std::string& target);
+
 /// Throws OutputError if the file system of `target` has fewer than `bytes` free. Passes where that is not known.
 void require_free_space(const std::string& target, double bytes);
 

@@ -27,9 +27,7 @@ void check_output_file(const std::string& output, std::span<const std::string> o
   refuse_taken(output, others);
   std::error_code ignored;
   require_replaceable(output);
-  const fs::path folder = fs::path(output).parent_path();
-  if (!folder.empty() && !fs::is_directory(folder, ignored))
-    throw OutputError(printable(fmt::format("cannot write '{}': there is no folder '{}'", output, folder.string())));
+  require_folder_of(output);
   if (!rules.replace && fs::exists(output, ignored))
     throw OutputError(printable(fmt::format("{} is there already: --force replaces it", output)));
 }

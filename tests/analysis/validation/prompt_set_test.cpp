@@ -55,7 +55,7 @@ TEST_F(PromptSets, Models) {
   other.model = "n";
   const std::string a = write(study_of(2)), b = write(other, "b.h5");
   EXPECT_THAT(refusal({a, b}), HasSubstr("models 'm', 'n'"));
-  EXPECT_THAT(refusal({a, b}, {.model = "x", .selector = {}}), HasSubstr("no model 'x'"));
+  EXPECT_THAT(refusal({a, b}, {.model = "x", .selector = {}}), HasSubstr("no prompt is of the model 'x'"));
   EXPECT_EQ(OpenSet({a, b}, {.model = "n", .selector = {}}).set.prompts.size(), 2u);
 }
 

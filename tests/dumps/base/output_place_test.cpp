@@ -38,6 +38,20 @@ TEST(OutputPlace, NothingElseMayBeReplaced) {
   EXPECT_EQ(complaint(folder.file("")), expected(folder.file(""), "a folder"));
 }
 
+TEST(OutputPlace, ItsFolderIsThere) {
+  const ScratchFolder folder;
+  const auto complaint = [](const std::string& target) {
+    return message_of<OutputError>([&] { require_folder_of(target); });
+  };
+  EXPECT_EQ(complaint("r.h5"), "");
+  EXPECT_EQ(complaint(folder.file("r.h5")), "");
+  folder.write("file", "x");
+  for (const char* name : {"no", "file", "file/in"}) {
+    const std::string place = folder.file(name), target = place + "/r.h5";
+    EXPECT_EQ(complaint(target), "cannot write '" + target + "': there is no folder '" + place + "'");
+  }
+}
+
 TEST(OutputPlace, SpaceIsThatOfTheTargetsFileSystem) {
   const ScratchFolder folder;
   const std::string target = folder.file("dump.h5");

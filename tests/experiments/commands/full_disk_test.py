@@ -1,7 +1,9 @@
 """A full disk, and files of another user: eleven commands end in one sentence and the right code, and leave nothing behind."""
 
 import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -62,21 +64,43 @@ def skip_without_another_user():
         pytest.skip("the checkout is in a folder that other users cannot enter")
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_a_folder_of_another_user(folder, name):
-    skip_without_another_user()
-    place = folder / f"theirs-{name}"
-    place.mkdir(mode=0o755)
-    for path in [folder, *folder.parents][:3]:
+@pytest.fixture(scope="module")
+def open_folder(folder):
+    """The same files where every user may enter. pytest takes that right from its own folders whenever a pytest starts."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name)
         path.chmod(0o755)
+        for file in folder.glob("*.*"):
+            shutil.copy(file, path)
+        yield path
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_folder_of_another_user(open_folder, name):
+    skip_without_another_user()
+    folder, place = open_folder, open_folder / f"theirs-{name}"
+    place.mkdir(mode=0o755)
     done = subprocess.run([ATTEST, *(word.replace("OUT", str(place)) for word in WRITERS[name])], cwd=folder, capture_output=True, text=True,
                           timeout=120, user=65534, env=os.environ | {"HOME": "/tmp", "TMPDIR": "/tmp"})
     assert done.returncode == 5, done.stderr
     assert "ermission denied" in done.stderr.splitlines()[-1] and not list(place.iterdir())
 
 
-def test_an_input_of_another_user(folder):
+def test_a_folder_that_cannot_be_entered(open_folder):
     skip_without_another_user()
+    closed = open_folder / "closed"
+    (closed / "inner").mkdir(parents=True)
+    closed.chmod(0o700)
+    for arguments in WRITERS["report"], WRITERS["run"]:
+        words = [word.replace("OUT", str(closed / "inner")) for word in arguments]
+        done = subprocess.run([ATTEST, *words], cwd=open_folder, capture_output=True, text=True, timeout=60, user=65534)
+        assert done.returncode == 5 and done.stderr.startswith(f"attest: cannot write '{closed}/inner/r.h"), done.stderr
+        assert done.stderr.endswith("': Permission denied\n") and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_an_input_of_another_user(open_folder):
+    skip_without_another_user()
+    folder = open_folder
     for name in "d.h5", "made.h5":
         (folder / name).chmod(0o600)
     for arguments in ["inspect", "d.h5"], ["run", "d.h5", "-o", "/tmp/x.h5"], ["table", "made.h5"], ["figures", "made.h5", "-o", "/tmp/x"]:
