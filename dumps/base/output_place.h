@@ -9,7 +9,7 @@ namespace attest {
 /// else, for instance /dev/null. Names that are too long for a file are told here, before the work.
 void require_replaceable(const std::string& target);
 
-/// Throws OutputError unless the folder of `target` is there and can be entered.
+/// Throws OutputError unless the folder of `target` is there, or if a folder above it cannot be entered.
 void require_folder_of(const std::string& target);
 
 /// Throws OutputError if the file system of `target` has fewer than `bytes` free. Passes where that is not known.
