@@ -9,6 +9,20 @@ __device__ inline std::uint32_t shared_address(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
 
+/// True in one thread of the warp, all of which call it. The compiler knows that it is one: it takes a barrier's or a
+/// copy's addresses from that thread, where after `lane == 0` it makes a loop over threads.
+__device__ inline bool elect_one() {
+  std::uint32_t elected;
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "elect.sync _|p, 0xffffffff;\n"
+      "selp.u32 %0, 1, 0, p;\n"
+      "}"
+      : "=r"(elected));
+  return elected != 0;
+}
+
 /// Phase 0 of the barrier ends after `arrivals` arrivals and all bytes that were announced. Call once, then
 /// publish_barriers(), then synchronise the threads that use it.
 __device__ inline void init_barrier(std::uint64_t* barrier, int arrivals) {
@@ -53,6 +67,14 @@ __device__ inline void bulk_copy(void* shared, const void* from, std::uint32_t b
           "r"(shared_address(shared)),
       "l"(from), "r"(bytes), "r"(shared_address(barrier)), "l"(policy)
       : "memory");
+}
+
+/// The same, of data that others read too.
+__device__ inline void bulk_copy(void* shared, const void* from, std::uint32_t bytes, std::uint64_t* barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   shared_address(shared)),
+               "l"(from), "r"(bytes), "r"(shared_address(barrier))
+               : "memory");
 }
 
 /// Orders earlier reads and writes of shared memory before later bulk copies into it.

@@ -10,8 +10,8 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
   using Step = FfdStep<T, D, kGroups, kBits>;
   using Shared = typename Step::Shared;
   using Layout = typename Step::Layout;
+  using Step::copy_query, Step::use_query;
   using Step::kHalves, Step::p, Step::sh, Step::warp, Step::lane, Step::policy;
-  using Step::load_query, Step::use_query;
 
   /// The CTA that listed kept tile i of all: the last whose list begins at or before i.
   __device__ int lister_of(int i) const {
@@ -32,22 +32,42 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
   /// What a warp attends: tile of the pair, or kTail + tile of its tail.
   static constexpr std::uint32_t kTail = FfdKeptTile::kTail, kNoTile = FfdKeptTile::kNone;
 
-  /// The first of the warp's tiles from `i` on, which counts on.
-  __device__ std::uint32_t next_tile(const FfdPart& part, int& i) const {
-    if (!part.masks) {
-      const int at = i;
-      i += kFfdWarps;
-      return at < part.end ? listed_tile(at).tile : kNoTile;
-    }
-    const int tiles = part.segment.blocks * kFfdTiles;
+  /// A warp's way through the kept tiles of a part: every kFfdWarps-th of them, so that all warps have as many.
+  struct Cursor {
+    int rank;           ///< next tile, among all that are kept
+    int chunk = -32;    ///< blocks whose masks the lanes hold
+    int end = 0;        ///< kept tiles up to the chunk's end
+    unsigned mask = 0;  ///< of this lane's block
+    int before = 0;     ///< kept tiles before this lane's block
+  };
+
+  /// The warp's next tile.
+  __device__ std::uint32_t next_tile(const FfdPart& part, Cursor& c) const {
+    const int rank = c.rank;
+    c.rank += kFfdWarps;
+    if (!part.masks) return rank < part.end ? listed_tile(rank).tile : kNoTile;
 #pragma unroll 1
-    for (;;) {
-      const int at = i;
-      i += kFfdWarps;
-      if (at >= tiles) return at < tiles + part.segment.tail_tiles() ? kTail + (at - tiles) : kNoTile;
-      if (part.masks[at / kFfdTiles] >> (at % kFfdTiles) & 1)
-        return part.segment.block(at / kFfdTiles) * kFfdTiles + at % kFfdTiles;
+    while (rank >= c.end) {
+      if (c.chunk + 32 >= part.segment.blocks)
+        return rank - c.end < part.segment.tail_tiles() ? kTail + (rank - c.end) : kNoTile;
+      c.chunk += 32;
+      c.mask = c.chunk + lane < part.segment.blocks ? part.masks[c.chunk + lane] : 0u;
+      int through = __popc(c.mask);
+#pragma unroll
+      for (int o = 1; o < 32; o *= 2) {
+        const int other = __shfl_up_sync(~0u, through, o);
+        if (lane >= o) through += other;
+      }
+      c.before = c.end + through - __popc(c.mask);
+      c.end += __shfl_sync(~0u, through, 31);
     }
+    // The last lane whose tiles begin at or before the rank: those behind it begin later, or have none.
+    const int owner = __popc(__ballot_sync(~0u, c.before <= rank)) - 1;
+    unsigned mask = __shfl_sync(~0u, c.mask, owner);
+    const int skipped = rank - __shfl_sync(~0u, c.before, owner);
+#pragma unroll 1
+    for (int i = 0; i < skipped; ++i) mask &= mask - 1;
+    return part.segment.block(c.chunk + owner) * kFfdTiles + __ffs(static_cast<int>(mask)) - 1;
   }
 
   /// Attends the kept tiles of a part.
@@ -56,9 +76,9 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
     state.clear();
     const int pair = part.segment.pair;
     const std::int64_t pair_tiles = pair * p.max_blocks * kFfdTiles;
-    int at = part.begin + warp;
-    std::uint32_t next = next_tile(part, at);
-    auto task = load_query(pair);
+    Cursor cursor{part.begin + warp};
+    std::uint32_t next = next_tile(part, cursor);
+    copy_query(pair);
     unsigned issued = copies;
 #pragma unroll 1
     for (int i = -kStages;; ++i) {
@@ -82,14 +102,14 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
         __syncwarp();
       }
       const bool copied = !(next & kTail);
-      if (lane == 0) {
+      if (elect_one()) {
         sh.waiting[warp][(i + kStages) % kStages] = next;
         if (copied) load_tile(pair_tiles + next, issued % kStages);
       }
       issued += copied;
-      if (next != kNoTile) next = next_tile(part, at);
+      if (next != kNoTile) next = next_tile(part, cursor);
       __syncwarp();
-      if (i == -1) use_query(pair, task);
+      if (i == -1) use_query(pair);
     }
   }
 

@@ -15,11 +15,10 @@ struct FfdClustered : FfdAttendStep<T, D, kGroups, kBits, false> {
   using Scan = FfdScanStep<T, D, kGroups, kBits, false>;
   using Attend = FfdAttendStep<T, D, kGroups, kBits, false>;
   using Attend::attend;
-  using Scan::issue, Scan::prefetch_boundary, Scan::scan_segment;
+  using Scan::scan_segment;
+  using Step::copy_query, Step::init_barriers;
   using Step::kHalves, Step::p, Step::sh, Step::warp, Step::lane;
-  using Step::query_of, Step::use_query, Step::init_barriers;
   using typename Scan::Ring;
-  using QueryTask = typename Step::QueryTask;
 
   __device__ int ctas() const { return 1 << p.cluster_shift; }
   __device__ int rank() const { return static_cast<int>(blockIdx.x) & (ctas() - 1); }
@@ -36,61 +35,76 @@ struct FfdClustered : FfdAttendStep<T, D, kGroups, kBits, false> {
   }
 
   __device__ void run() {
+    init_barriers();
+    if (warp == 0 && elect_one()) {
+      init_barrier(&sh.inbox_full, 1);
+      publish_barriers();
+      expect_bytes(&sh.inbox_full, inbox_bytes());
+      sh.kept = 0;
+    }
+    cluster_arrive();
     const int pair = static_cast<int>(blockIdx.x) >> p.cluster_shift;
     const int sequence = p.batch == 1 ? 0 : pair / p.num_kv_heads;
-    const int length = p.cache.lengths[sequence];
-    QueryTask task{};
-    if (warp < QueryTask::kTasks) task.load(query_of(pair), p.group, warp, lane);  // beside the length
-    init_barriers();
-    if (threadIdx.x == 0) sh.kept = 0;
-    const FfdSegment s = own_segment(pair, sequence, length);
+    wait_for_launch_before();
+    copy_query(pair);  // beside the length
+    const FfdSegment s = own_segment(pair, sequence, p.cache.lengths[sequence]);
     Ring ring{s, warp};
-    issue(ring);
-    prefetch_boundary(s);
-    task.find_most();
-    use_query(pair, task);
     scan_segment(s, ring, sh.masks, &sh.kept);
     __syncthreads();
     FfdAttention<T, D, kHalves> state;
     unsigned copies = 0;
     attend(state, {.segment = s, .masks = sh.masks}, copies);
     share_warp_states<T, D, kHalves>(p, sh.merge, state, sh.area[0], Shared::kArea);
-    merge_cluster(pair);
+    cluster_wait();  // the peers' barriers are there
+    send();
+    merge(pair);
   }
 
-  /// The CTA's sums of values, [group, D / 4], behind what share_warp_states() uses of the first warp's memory.
-  __device__ float4* own_sums() const {
-    static_assert(Shared::kArea >= 2 * Shared::kStateBytes);
-    return reinterpret_cast<float4*>(sh.area[0] + Shared::kStateBytes);
+  /// Four channels each: of the pair's outputs, and of those that a CTA writes.
+  __device__ int quads() const { return p.group * (D / 4); }
+  __device__ int own_quads() const { return quads() >> p.cluster_shift; }
+  __device__ std::uint32_t inbox_bytes() const {
+    const int counts = p.call.kept && rank() == 0 ? ctas() * static_cast<int>(sizeof(int)) : 0;
+    const int states = p.group * ctas() * static_cast<int>(sizeof(float2));
+    return static_cast<std::uint32_t>(quads() * static_cast<int>(sizeof(float4)) + states + counts);
   }
 
-  /// Each CTA writes an equal share of the pair's outputs, from the sums of all. All threads.
-  __device__ void merge_cluster(int pair) const {
-    const int quads = p.group * (D / 4), i = static_cast<int>(threadIdx.x);
-    static_assert(kFfdMaxGroup * (D / 4) <= kFfdThreads);
-    if (i < quads) own_sums()[i] = sum_over_warps<D>(sh.merge, sh.area[0], Shared::kArea, i);
-    cluster_arrive();
-    cluster_wait();
-    // ctas() lanes share a quad. Whole warps, of which the lanes behind the last quad repeat it.
-    const int share = quads >> p.cluster_shift, own = i >> p.cluster_shift, peer = i & (ctas() - 1);
-    const int quad = rank() * share + min(own, share - 1);
-    const bool merges = warp * 32 < quads, counts = rank() == 0 && warp == kFfdWarps - 1 && p.call.kept;
-    float2 state{-INFINITY, 0};
-    float4 y{};
-    int kept = 0;
-    if (merges) {
-      state = load_peer_float2(peer_address(&sh.merge.state[quad / (D / 4)], peer));
-      y = load_peer_float4(peer_address(own_sums() + quad, peer));
+  /// Sends each CTA of the cluster what it needs to write its share of the outputs. All threads.
+  __device__ void send() const {
+    static_assert(kFfdMaxGroup / 2 * (D / 4) <= kFfdThreads / 2);
+    const int i = static_cast<int>(threadIdx.x), other = i - kFfdThreads / 2;
+    const auto barrier_of = [&](int peer) { return peer_address(&sh.inbox_full, peer); };
+    if (i < quads()) {
+      const int peer = i / own_quads();
+      store_to_peer(peer_address(&sh.inbox.sums[rank() * own_quads() + i - peer * own_quads()], peer), barrier_of(peer),
+                    sum_over_warps<D>(sh.merge, sh.area[0], Shared::kArea, i));
     }
-    if (counts && lane < ctas()) kept = load_peer_int(peer_address(&sh.kept, lane));
-    cluster_arrive();  // nobody ends while others read its memory
-    if (merges) merge_lanes(state, y);
-    if (merges && peer == 0 && own < share) write_output<T, D>(p, pair, quad, state.x, state.y, y);
+    if (other >= 0 && other < p.group * ctas()) {
+      const int peer = other & (ctas() - 1), head = other >> p.cluster_shift;
+      store_to_peer(peer_address(&sh.inbox.state[rank()][head], peer), barrier_of(peer), sh.merge.state[head]);
+    }
+    if (i == kFfdThreads - 1 && p.call.kept)
+      store_to_peer(peer_address(&sh.inbox.kept[rank()], 0), barrier_of(0), sh.kept);
+  }
+
+  /// Writes the CTA's share of the pair's outputs, from the sums of all. Whole warps: ctas() lanes share a quad, and
+  /// those behind the last quad repeat it.
+  __device__ void merge(int pair) const {
+    const int i = static_cast<int>(threadIdx.x), own = i >> p.cluster_shift, peer = i & (ctas() - 1);
+    const bool merges = warp * 32 < quads(), counts = rank() == 0 && warp == kFfdWarps - 1 && p.call.kept;
+    // The others must not end before what is sent to them has arrived.
+    wait_barrier(&sh.inbox_full, 0);
+    if (merges) {
+      const int at = min(own, own_quads() - 1), quad = rank() * own_quads() + at;
+      float2 state = sh.inbox.state[peer][quad / (D / 4)];
+      float4 y = sh.inbox.sums[peer * own_quads() + at];
+      merge_lanes(state, y);
+      if (peer == 0 && own < own_quads()) write_output<T, D>(p, pair, quad, state.x, state.y, y);
+    }
     if (counts) {
-      kept = __reduce_add_sync(~0u, kept);
+      const int kept = __reduce_add_sync(~0u, lane < ctas() ? sh.inbox.kept[lane] : 0);
       if (lane == 0) p.call.kept[pair] = kept;
     }
-    cluster_wait();
   }
 
   /// Largest score and sums over the ctas() lanes that share a quad. A whole warp.

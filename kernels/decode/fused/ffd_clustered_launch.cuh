@@ -21,10 +21,11 @@ class FfdClusteredGrid {
     config_.blockDim = dim3(kFfdThreads);
     config_.dynamicSmemBytes = kBytes;
     config_.stream = stream;
-    attribute_.id = cudaLaunchAttributeClusterDimension;
-    attribute_.val.clusterDim = {1u << shift, 1, 1};
-    config_.attrs = &attribute_;
-    config_.numAttrs = 1;
+    attributes_[0].id = cudaLaunchAttributeClusterDimension;
+    attributes_[0].val.clusterDim = {1u << shift, 1, 1};
+    attributes_[1] = begins_early();
+    config_.attrs = attributes_;
+    config_.numAttrs = 2;
   }
   FfdClusteredGrid(const FfdClusteredGrid&) = delete;
   FfdClusteredGrid& operator=(const FfdClusteredGrid&) = delete;
@@ -54,7 +55,7 @@ class FfdClusteredGrid {
 
   int shift_;
   cudaLaunchConfig_t config_{};
-  cudaLaunchAttribute attribute_{};
+  cudaLaunchAttribute attributes_[2]{};
 };
 
 /// The most items of a CTA up to which clusters shorten a call. Beyond, what counts is that all multiprocessors have

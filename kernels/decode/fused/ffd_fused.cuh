@@ -7,7 +7,8 @@
 //    are dealt to CTAs by a function of the lengths alone, so that results repeat. A pair's blocks go to its CTAs in
 //    turn, because kept blocks cluster.
 // 3. Queries (ffd_query.cuh). They are the columns of B, in two float16 parts, which hold a float32 query times scale.
-//    The channel's step is multiplied into B once per block of 128 tokens.
+//    The channel's step is multiplied into B once per block of 128 tokens. What a CTA needs first it copies first:
+//    queries while it learns the lengths, then tiles of sink and local blocks, then records.
 // 4. Scan (ffd_scan.cuh, ffd_scan_step.cuh). A masked word of codes is a pair of subnormal float16 numbers: tensor
 //    cores multiply codes without a conversion. Each warp keeps its own ring of bulk copies in flight, so that warps
 //    never wait for each other.
@@ -20,7 +21,9 @@
 // 7. Merge (ffd_merge.cuh). Warps meet in shared memory; the CTA of a pair that arrives last adds the partial results
 //    in their order, so that no second launch is needed and the bits repeat.
 // 8. Clusters (ffd_clustered.cuh, a kernel of its own). In short sequences the merge is the longest step: in a cache of
-//    few tokens the CTAs of a pair are a cluster instead, and read each other's shared memory.
+//    few tokens the CTAs of a pair are a cluster instead, and write into each other's shared memory.
+// 9. Launch (ffd_fused_launch.cuh). Where no barrier of the grid is needed, a launch begins while the one before ends
+//    (programmatic dependent launch), and waits before it reads or writes device memory.
 //
 // What bounds it, measured: experiments/decode/H200.md.
 #pragma once
@@ -39,7 +42,7 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
   using Attend = FfdAttendStep<T, D, kGroups, kBits, kLate>;
   using Attend::attend_part, Attend::listed_tile;
   using Scan::scan_segment;
-  using Step::init_barriers, Step::p, Step::sh, Step::warp, Step::lane;
+  using Step::await_query, Step::copy_query, Step::init_barriers, Step::p, Step::sh, Step::warp, Step::lane;
   using typename Scan::Ring;
 
   /// Masks of a segment, after `used` others in shared memory. A launch that only scans or only attends uses device
@@ -56,12 +59,11 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
   }
 
   /// The CTA's segments, at most kFfdMaxParts at a time, or the lists of all their kept tiles.
-  __device__ void run_segments(const FfdItems& items, bool may_balance) {
+  __device__ void run_segments(const FfdItems& items, FfdSegment s, bool may_balance) {
     const bool balanced = !kStatic && may_balance;
     unsigned issued = 0, copies = 0;
     int listed = 0;
-    FfdSegment s = first_segment(p, items, static_cast<int>(blockIdx.x), lane);
-    const unsigned base = base_of(s);
+    const unsigned base = balanced ? base_of(s) : 0;
     for (bool more = true; more;) {
       Ring ring{s, warp};
       ring.issued = ring.used = issued;
@@ -157,12 +159,27 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
       prefetch_small(p.pair_kept, p.pairs() * 4, lane);
     }
     init_barriers();
-    const FfdItems items = deal_items(p, lane);
-    const bool busy = static_cast<int>(blockIdx.x) < items.ctas;
+    wait_for_launch_before();
+    const int cta = static_cast<int>(blockIdx.x);
+    FfdItems items;
+    FfdSegment first;
+    bool busy = true;
+    // The pair that a CTA most likely begins with: its queries are copied beside the lengths.
+    const int likely = p.ctas_per_pair > 0 ? small_quotient(cta, p.ctas_per_pair) : static_cast<int>(p.pairs());
+    if (kStatic && likely < p.pairs()) copy_query(likely);
+    if (kStatic && p.one_length) {  // nothing to deal
+      if (likely >= p.pairs()) return;
+      items.splits = p.ctas_per_pair;
+      first = split_segment(p, likely, cta - likely * items.splits, items.splits);
+    } else {
+      items = deal_items(p, lane);
+      busy = cta < items.ctas;
+      if (kStatic && !busy) return await_query();
+      if (busy) first = first_segment(p, items, cta, lane);
+    }
     if (p.phases == kFfdMergePhase) {
       if (!busy) return;
-      FfdSegment s = first_segment(p, items, static_cast<int>(blockIdx.x), lane);
-      for (;; next_segment(p, s)) {
+      for (FfdSegment s = first;; next_segment(p, s)) {
         const int2 ctas = ctas_of(items, s);
         if (ctas.x == static_cast<int>(blockIdx.x)) {
           merge_partial<T, D>(p, s.pair, ctas.x, ctas.y);
@@ -179,7 +196,7 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
       }
     }
     const bool balanced = !kStatic && p.phases == kFfdAllPhases && items.max_per_cta() > p.max_static_items;
-    if (busy) run_segments(items, balanced);
+    if (busy) run_segments(items, first, balanced);
     if constexpr (!kStatic) {
       if (!balanced) return;
       grid_barrier(p.barrier);

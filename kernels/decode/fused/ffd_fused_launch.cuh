@@ -18,6 +18,14 @@ inline std::int64_t most_ffd_items(const FfdFusedParams& p) {
   return share + share / 19 + 1;
 }
 
+/// The launch may begin while the one before ends: its kernel calls wait_for_launch_before().
+inline cudaLaunchAttribute begins_early() {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  return attribute;
+}
+
 template <class T, int D, int kGroups, int kBits, bool kLate, bool kStatic>
 void launch_ffd_kernel(const FfdFusedParams& p, cudaStream_t stream) {
   const auto kernel = ffd_fused_kernel<T, D, kGroups, kBits, kLate, kStatic>;
@@ -29,12 +37,14 @@ void launch_ffd_kernel(const FfdFusedParams& p, cudaStream_t stream) {
   config.blockDim = dim3(kFfdThreads);
   config.dynamicSmemBytes = kBytes;
   config.stream = stream;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeCooperative;  // grid_barrier() needs all CTAs to be resident
-  attribute.val.cooperative = 1;
-  config.attrs = &attribute;
   const bool meets = !kStatic && p.phases == kFfdAllPhases && (kLate || most_ffd_items(p) > p.max_static_items);
-  config.numAttrs = meets ? 1 : 0;
+  cudaLaunchAttribute attribute = begins_early();
+  if (meets) {  // grid_barrier() needs all CTAs to be resident
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
+  }
+  config.attrs = &attribute;
+  config.numAttrs = 1;
   ATTEST_CUDA(cudaLaunchKernelEx(&config, kernel, p));
 }
 

@@ -33,6 +33,7 @@ struct FfdFusedParams {
   int batch = 0, num_kv_heads = 0, group = 0;
   int max_static_items = 0;  ///< of a CTA, up to which tiles stay where they were kept
   int ctas_per_pair = 0;     ///< of the grid; 0 if there are more pairs
+  bool one_length = false;   ///< all pairs have as many tokens, and nearly all CTAs are dealt to pairs
   int cluster_shift = 0;     ///< of the clustered kernel: 2^cluster_shift CTAs have a pair
   std::int64_t max_blocks = 0, max_masks = 0;
   unsigned phases = kFfdAllPhases;

@@ -20,6 +20,15 @@ struct FfdPart {
   int2 ctas = {0, 0};                   ///< first and last that attend some of the pair
 };
 
+/// What the CTAs of a cluster send to one of them.
+template <int D, int kGroups>
+struct FfdInbox {
+  static constexpr int kMostCtas = 16, kMostHeads = 4 * kGroups;
+  float4 sums[kMostHeads * (D / 4)];    ///< [CTA, quad of the receiver's share] of values
+  float2 state[kMostCtas][kMostHeads];  ///< [CTA][head] largest score, sum of weights
+  int kept[kMostCtas];                  ///< sub-blocks
+};
+
 template <int D, int kGroups, int kBits>
 struct FfdFusedShared {
   using Layout = FfdFragments<D, kBits>;
@@ -27,18 +36,24 @@ struct FfdFusedShared {
   static constexpr int kScanStages = D == 64 ? 4 : 2;
   static constexpr int kTileStages = kGroups == 1 ? 2 : 1;
   static constexpr int kTileBytes = Layout::kResidualTile + Layout::kValueTile;
-  static constexpr int kStateBytes = 4 * kGroups * D * 4;
+  static constexpr int kMostHeads = 4 * kGroups;
+  static constexpr int kStateBytes = 4 * kGroups * kFfdStatePitch<D> * 4;
+  static constexpr int kScanBytes = kScanStages * Pieces::kStage;
   static constexpr int kArea =
-      (std::max(std::max(kScanStages * Pieces::kStage, kTileStages* kTileBytes), kStateBytes) + 127) / 128 * 128;
+      (std::max({kScanBytes + FfdLoneTile<D, kBits>::kBytes, kTileStages* kTileBytes, kStateBytes}) + 127) / 128 * 128;
 
+  /// In turn: a ring of records with a tile of sink and local blocks behind it, kept tiles, sums of values.
   alignas(128) std::uint8_t area[kFfdWarps][kArea];
+  alignas(16) std::uint16_t raw_query[kMostHeads * D];  ///< as the call has it
   FfdQueryFragments<D, kGroups> query;
   std::uint64_t scan_full[kFfdWarps][kScanStages], tile_full[kFfdWarps][kTileStages];
+  std::uint64_t query_full, inbox_full;
   FfdReduction reduction;
   FfdMerge merge;
   float boundary_maxima[16][16];                  ///< [warp][head] largest score of its tiles of sink and local blocks
   std::uint32_t waiting[kFfdWarps][kTileStages];  ///< tiles whose copies are under way
   int kept;                                       ///< sub-blocks, of a CTA of a cluster
+  FfdInbox<D, kGroups> inbox;
   FfdPart part[kFfdMaxParts];
   std::uint8_t masks[kFfdSharedMasks];
   int cta_tiles[kFfdMaxCtas + 1];   ///< kept tiles in the lists of all CTAs before
@@ -55,7 +70,10 @@ struct FfdStep {
 
   const FfdFusedParams& p;
   Shared& sh;
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  /// Of a shuffle, so that the compiler knows it to be the same in all lanes: barriers and bulk copies take addresses
+  /// that may differ between lanes in a loop.
+  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   const std::uint64_t policy = read_once_policy();
   int query_pair = -1;  ///< whose queries are in sh.query
 
@@ -64,27 +82,46 @@ struct FfdStep {
   }
   /// All threads.
   __device__ void init_barriers() {
-    if (lane == 0) {
+    if (elect_one()) {
       for (int i = 0; i < Shared::kScanStages; ++i) init_barrier(&sh.scan_full[warp][i], 1);
       for (int i = 0; i < Shared::kTileStages; ++i) init_barrier(&sh.tile_full[warp][i], 1);
+      if (warp == 0) init_barrier(&sh.query_full, 1);
       publish_barriers();
     }
-    __syncwarp();
+    __syncthreads();
   }
 
-  using QueryTask = FfdQueryTask<T, D, kGroups>;
-  __device__ QueryTask load_query(int pair) const {
-    QueryTask task{};
-    if (warp < QueryTask::kTasks && pair != query_pair)
-      task.load(query_of(pair), p.group, warp, lane), task.find_most();
-    return task;
+  /// Begins to copy the pair's queries into shared memory, if they are not there. All threads.
+  __device__ void copy_query(int pair) {
+    if (pair == copied_pair) return;
+    if (awaited_copies != query_copies) {  // another pair's copy, which nobody has waited for
+      await_query();
+      __syncthreads();  // a thread that missed this phase's end would wait for ever
+    }
+    copied_pair = pair;
+    if (warp == 0 && elect_one()) {
+      const std::uint32_t bytes = static_cast<std::uint32_t>(p.group) * D * sizeof(T);
+      expect_bytes(&sh.query_full, bytes);
+      bulk_copy(sh.raw_query, query_of(pair), bytes, &sh.query_full);
+    }
+    ++query_copies;
   }
-  /// The queries that were used before are no longer read by any thread.
-  __device__ void use_query(int pair, QueryTask& task) {
+  /// Makes sh.query of the pair's queries. All threads; those before are no longer read by any. Ends with a barrier.
+  __device__ void use_query(int pair) {
     if (pair == query_pair) return;
+    copy_query(pair);
+    await_query();
     query_pair = pair;
-    make_query_fragments<T, D, kGroups, kBits>(sh.query, task, query_of(pair), p.group, p.options.scale, warp, lane);
+    make_query_fragments<T, D, kGroups, kBits>(sh.query, reinterpret_cast<const T*>(sh.raw_query), p.group,
+                                               p.options.scale, warp, lane);
   }
+  /// After it no copy of queries is under way, not even one that nobody uses.
+  __device__ void await_query() {
+    if (awaited_copies != query_copies) wait_barrier(&sh.query_full, awaited_copies++ & 1);
+  }
+
+  int copied_pair = -1;  ///< whose queries are in sh.raw_query, or on their way there
+  unsigned query_copies = 0, awaited_copies = 0;
 };
 
 }  // namespace attest

@@ -15,6 +15,11 @@ __device__ inline unsigned count_up(unsigned* counter, unsigned last) {
   return before;
 }
 
+/// Floats from a head's sums of values to the next one's in shared memory: four more than channels, so that the four
+/// lanes of a warp that store different heads meet different banks.
+template <int D>
+inline constexpr int kFfdStatePitch = D + 4;
+
 struct FfdMerge {
   float most[kFfdWarps][16], sum[kFfdWarps][16];  ///< [warp][head]
   float weight[16][kFfdWarps];
@@ -24,8 +29,7 @@ struct FfdMerge {
 
 /// Four channels. The sink joins the softmax without a value. No keys at all: zeros, and the log-sum-exp of nothing.
 template <class T, int D>
-__device__ __noinline__ void write_output(const FfdFusedParams& p, int pair, int quad, float most, float sum,
-                                          float4 y) {
+__device__ void write_output(const FfdFusedParams& p, int pair, int quad, float most, float sum, float4 y) {
   const int head = quad / (D / 4);
   if (p.call.sinks) {
     const float sink = p.call.sinks[pair % p.num_kv_heads * p.group + head], now = fmaxf(most, sink);
@@ -116,8 +120,8 @@ __device__ void share_warp_states(const FfdFusedParams& p, FfdMerge& m, FfdAtten
       if (state.most[h][c] == -INFINITY) continue;
 #pragma unroll
       for (int i = 0; i < D / 16; ++i) {
-        own[head * D + 16 * i + g] = state.o[h][i][c];
-        own[head * D + 16 * i + g + 8] = state.o[h][i][2 + c];
+        own[head * kFfdStatePitch<D> + 16 * i + g] = state.o[h][i][c];
+        own[head * kFfdStatePitch<D> + 16 * i + g + 8] = state.o[h][i][2 + c];
       }
     }
   __syncthreads();
@@ -141,13 +145,13 @@ __device__ void share_warp_states(const FfdFusedParams& p, FfdMerge& m, FfdAtten
 /// Four channels of the sum over the warps. quad = head * D / 4 + channel / 4.
 template <int D>
 __device__ float4 sum_over_warps(const FfdMerge& m, const std::uint8_t* areas, int pitch, int quad) {
-  const int head = quad / (D / 4);
+  const int head = quad / (D / 4), at = head * kFfdStatePitch<D> + 4 * (quad % (D / 4));
   float4 y = make_float4(0, 0, 0, 0);
 #pragma unroll
   for (int w = 0; w < kFfdWarps; ++w) {
     const float weight = m.weight[head][w];
     if (weight == 0) continue;  // the warp attended nothing, and wrote nothing
-    const float4 v = *reinterpret_cast<const float4*>(areas + w * pitch + quad * 16);
+    const float4 v = *reinterpret_cast<const float4*>(areas + w * pitch + at * 4);
     y.x += weight * v.x, y.y += weight * v.y, y.z += weight * v.z, y.w += weight * v.w;
   }
   return y;

@@ -57,62 +57,44 @@ struct FfdQueryFragments {
   float scan_unit[16], refine_unit[16];              ///< [head] factors of the products that make them scores
 };
 
-/// What a warp needs of the queries for one step: a step of four heads for the scan or of eight for the refinement.
-/// Loaded before the copies of the cache are issued, behind which it would wait.
-template <class T, int D, int kGroups>
-struct FfdQueryTask {
-  static constexpr int kSteps = D / 16, kScanTasks = kGroups * kSteps, kHalves = (kGroups + 1) / 2;
-  static constexpr int kTasks = kScanTasks + kHalves * kSteps;
-  float2 x, y;          ///< channels 2 t + {0, 1} and 2 t + {8, 9} of the step, t = lane % 4
-  uint4 eight[D / 32];  ///< the head's channels 32 i + 8 t + {0 .. 7}
-  float most;           ///< largest magnitude of `eight`
-
-  /// q [group, D]; task < kTasks. A whole warp. Does not wait for what it loads: find_most() does.
-  __device__ void load(const T* q, int group, int task, int lane) {
-    const bool scans = task < kScanTasks;
-    const int g = lane / 4, t = lane % 4, of_kind = scans ? task : task - kScanTasks;
-    const int head = of_kind / kSteps * (scans ? 4 : 8) + (scans ? g / 2 : g);
-    x = y = make_float2(0, 0);
-#pragma unroll
-    for (int i = 0; i < D / 32; ++i) eight[i] = make_uint4(0, 0, 0, 0);
-    if (head < group) {
-      const T* of_head = q + head * D;
-      x = float_pair(of_head + 16 * (of_kind % kSteps) + 2 * t);
-      y = float_pair(of_head + 16 * (of_kind % kSteps) + 2 * t + 8);
-#pragma unroll
-      for (int i = 0; i < D / 32; ++i) eight[i] = *reinterpret_cast<const uint4*>(of_head + 32 * i + 8 * t);
-    }
-  }
-  __device__ void find_most() {
-    most = 0;
-#pragma unroll
-    for (int i = 0; i < D / 32; ++i) {
-      const std::uint32_t words[4] = {eight[i].x, eight[i].y, eight[i].z, eight[i].w};
-#pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        const float2 two = float_pair(reinterpret_cast<const T*>(&words[w]));
-        most = fmaxf(most, fmaxf(fabsf(two.x), fabsf(two.y)));
-      }
-    }
-  }
-};
-
-/// All threads of the CTA; `loaded`: the warp's task of its own index. Ends with a barrier; the queries that are
+/// Makes fragments of q [group, D] in shared memory. All threads of the CTA. Ends with a barrier; the queries that are
 /// replaced are no longer read.
 template <class T, int D, int kGroups, int kBits>
-__device__ void make_query_fragments(FfdQueryFragments<D, kGroups>& f, FfdQueryTask<T, D, kGroups>& loaded, const T* q,
-                                     int group, float scale, int warp, int lane) {
+__device__ void make_query_fragments(FfdQueryFragments<D, kGroups>& f, const T* q, int group, float scale, int warp,
+                                     int lane) {
   using Layout = FfdFragments<D, kBits>;
-  using Task = FfdQueryTask<T, D, kGroups>;
-  constexpr int kWarps = 16;
+  constexpr int kWarps = 16, kSteps = D / 16;
+  constexpr int kScanTasks = kGroups * kSteps, kTasks = kScanTasks + (kGroups + 1) / 2 * kSteps;
   constexpr float kZ = ((1 << kBits) - 1) / 2.0f;
+  const int g = lane / 4, t = lane % 4;
+  // A warp's task is a step, of four heads for the scan or of eight for the refinement.
 #pragma unroll 1
-  for (int task = warp; task < Task::kTasks; task += kWarps) {
-    if (task != warp) loaded.load(q, group, task, lane), loaded.find_most();
-    const bool scans = task < Task::kScanTasks;
-    const int of_kind = scans ? task : task - Task::kScanTasks;
-    const int step = of_kind % Task::kSteps, columns = of_kind / Task::kSteps;
-    float most = loaded.most;
+  for (int task = warp; task < kTasks; task += kWarps) {
+    const bool scans = task < kScanTasks;
+    const int of_kind = scans ? task : task - kScanTasks;
+    const int step = of_kind % kSteps, columns = of_kind / kSteps;
+    const int head = columns * (scans ? 4 : 8) + (scans ? g / 2 : g);
+    float2 x = make_float2(0, 0), y = x;  // channels 2 t + {0, 1} and 2 t + {8, 9} of the step
+    float most = 0;                       // largest magnitude of the head
+    if (head < group) {
+      const T* of_head = q + head * D;
+      x = float_pair(of_head + 16 * step + 2 * t);
+      y = float_pair(of_head + 16 * step + 2 * t + 8);
+      using Pair = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+      std::uint32_t largest = 0;
+#pragma unroll
+      for (int i = 0; i < D / 32; ++i) {
+        const uint4 eight = *reinterpret_cast<const uint4*>(of_head + 32 * i + 8 * t);
+        const std::uint32_t words[4] = {eight.x, eight.y, eight.z, eight.w};
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+          const Pair pair = __hmax2(__habs2(reinterpret_cast<const Pair&>(words[w])), reinterpret_cast<Pair&>(largest));
+          largest = reinterpret_cast<const std::uint32_t&>(pair);
+        }
+      }
+      const float2 two = float_pair(reinterpret_cast<const T*>(&largest));
+      most = fmaxf(two.x, two.y);
+    }
     most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
     most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
     const int e = exponent_above(most);
@@ -121,16 +103,16 @@ __device__ void make_query_fragments(FfdQueryFragments<D, kGroups>& f, FfdQueryT
       if (step == 0 && lane % 8 == 0) f.scan_unit[4 * columns + lane / 8] = scale / kZ * power_of_two(24 + e - 7);
       const float unit = power_of_two(7 - e - Layout::shift(step));
       uint4 parts;
-      split(loaded.x, unit, parts.x, parts.z);
-      split(loaded.y, unit, parts.y, parts.w);
+      split(x, unit, parts.x, parts.z);
+      split(y, unit, parts.y, parts.w);
       f.scan[columns][step][lane] = parts;
     } else {
       // Queries are normalised to 2^12.
       if (step == 0 && lane % 4 == 0) f.refine_unit[8 * columns + lane / 4] = scale * power_of_two(e - 12);
       const float unit = power_of_two(12 - e);
-      f.exact[columns][step][lane] = make_uint2(packed<T>(loaded.x.x, loaded.x.y), packed<T>(loaded.y.x, loaded.y.y));
-      f.refine[columns][step][lane] = make_uint2(packed<__half>(loaded.x.x * unit, loaded.x.y * unit),
-                                                 packed<__half>(loaded.y.x * unit, loaded.y.y * unit));
+      f.exact[columns][step][lane] = make_uint2(packed<T>(x.x, x.y), packed<T>(y.x, y.y));
+      f.refine[columns][step][lane] =
+          make_uint2(packed<__half>(x.x * unit, x.y * unit), packed<__half>(y.x * unit, y.y * unit));
     }
   }
   __syncthreads();

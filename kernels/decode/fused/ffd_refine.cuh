@@ -108,7 +108,7 @@ __device__ void add_residual(float (&x)[(kGroups + 1) / 2][4], const FfdQueryFra
                              const std::uint8_t* residual, int lane) {
   constexpr int kHalves = (kGroups + 1) / 2;
   float rest[2][kHalves][4] = {};  // two sums, so that a product need not wait for the one before
-#pragma unroll 1                   // a tile is too short to pay for fetching more instructions
+#pragma unroll
   for (int i = 0; i < D / 16; i += 2) {
     const uint4 w = *reinterpret_cast<const uint4*>(residual + (i / 2 * 32 + lane) * 16);
     std::uint32_t a[4], b[4];

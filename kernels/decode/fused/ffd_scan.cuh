@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/decode/fused/ffd_query.cuh"
+#include "kernels/device/async_copy.cuh"
 #include "kernels/device/bulk_copy.cuh"
 #include "kernels/device/tensor_core.cuh"
 
@@ -69,14 +70,14 @@ struct FfdScaledQuery {
         }
       }
     }
-    float sum[4] = {0, 0, 0, 0};
+    float sum[2][4] = {};  // two sums, so that a product need not wait for the one before
 #pragma unroll
     for (int i = 0; i < Layout::kSteps; ++i) {
       const std::uint32_t c = 0x80008000u | code_mask(i);  // minus the largest code, 2 z
       const std::uint32_t a[4] = {c, c, c, c};
-      multiply_add<__half>(sum, a, b[i][0], b[i][1]);
+      multiply_add<__half>(sum[i % 2], a, b[i][0], b[i][1]);
     }
-    zero = 0.5f * (sum[0] + sum[1]);
+    zero = 0.5f * (sum[0][0] + sum[0][1] + sum[1][0] + sum[1][1]);
   }
 
   __device__ static constexpr std::uint32_t code_mask(int i) {
@@ -109,6 +110,13 @@ struct FfdScaledQuery {
     }
   }
 
+  /// Scores of this lane's two rows, for the head of its column.
+  __device__ float2 scores(const std::uint8_t* codes, float factor, int lane) const {
+    float sum[4];
+    multiply(sum, codes, lane);
+    return make_float2((sum[0] + sum[1] + zero) * factor, (sum[2] + sum[3] + zero) * factor);
+  }
+
  private:
   __device__ void multiply_step(float (&sum)[4], const std::uint32_t (&word)[4], int i) const {
     const std::uint32_t mask = code_mask(i);
@@ -131,36 +139,50 @@ __device__ void scan_piece(FfdBlockScores<kGroups>& scores, FfdScaledQuery<D, kB
     const float factor = unit * query.scan_unit[4 * columns + t];
 #pragma unroll
     for (int m = 0; m < Pieces::kPieceTiles; ++m) {
-      float sum[4];
-      scaled.multiply(sum, stage + Pieces::kHead + m * Pieces::Layout::kTileCodes, lane);
-      const float upper = (sum[0] + sum[1] + scaled.zero) * factor, lower = (sum[2] + sum[3] + scaled.zero) * factor;
+      const float2 x = scaled.scores(stage + Pieces::kHead + m * Pieces::Layout::kTileCodes, factor, lane);
       // A constant index keeps the scores in registers.
 #pragma unroll
       for (int at = 0; at < Pieces::kPieces; ++at)
         if (at == piece)
-          scores.s[columns][at * Pieces::kPieceTiles + m][0] = upper,
-                                                       scores.s[columns][at * Pieces::kPieceTiles + m][1] = lower;
+          scores.s[columns][at * Pieces::kPieceTiles + m][0] = x.x,
+                                                       scores.s[columns][at * Pieces::kPieceTiles + m][1] = x.y;
     }
   }
 }
 
-/// Raises `most` to the largest scores of a tile of a record in device memory: of this lane's rows and heads.
-template <int D, int kGroups, int kBits>
-__device__ void raise_to_tile(float (&most)[kGroups], const std::uint8_t* record, int tile,
-                              const FfdQueryFragments<D, kGroups>& query, int lane) {
-  using Pieces = FfdPieces<D, kBits>;
-  const float unit = *reinterpret_cast<const float*>(record);
+/// What the scan of a tile alone needs of a record: its header and scales, then the tile's codes.
+template <int D, int kBits>
+struct FfdLoneTile {
+  using Layout = FfdFragments<D, kBits>;
+  static constexpr int kHead = FfdPieces<D, kBits>::kHead;
+  static constexpr int kBytes = kHead + Layout::kTileCodes;
+
+  /// A whole warp, by copies of its threads: they do not wait behind the bulk copies of the SM. To be waited for by
+  /// await_copies() and __syncwarp().
+  __device__ static void load(std::uint8_t* to, const std::uint8_t* record, int tile, int lane) {
+    const std::uint8_t* codes = record + tile * Layout::kTileCodes;
 #pragma unroll
-  for (int columns = 0; columns < kGroups; ++columns) {
-    FfdScaledQuery<D, kBits> scaled;
-    scaled.make(record, query.scan[columns], lane);
-    float sum[4];
-    scaled.multiply(sum, record + Pieces::kHead + tile * Pieces::Layout::kTileCodes, lane);
-    const float factor = unit * query.scan_unit[4 * columns + lane % 4];
-    const float upper = (sum[0] + sum[1] + scaled.zero) * factor, lower = (sum[2] + sum[3] + scaled.zero) * factor;
-    most[columns] = fmaxf(most[columns], fmaxf(upper, lower));
+    for (int at = 0; at < kBytes; at += 32 * 16) {
+      const int i = at + 16 * lane;
+      if (i < kBytes) copy_async(to + i, (i < kHead ? record : codes) + i, 16);
+    }
+    commit_copies();
   }
-}
+
+  /// Raises `most` to the largest scores: of this lane's rows and heads.
+  template <int kGroups>
+  __device__ static void raise(float (&most)[kGroups], const std::uint8_t* loaded,
+                               const FfdQueryFragments<D, kGroups>& query, int lane) {
+    const float unit = *reinterpret_cast<const float*>(loaded);
+#pragma unroll
+    for (int columns = 0; columns < kGroups; ++columns) {
+      FfdScaledQuery<D, kBits> scaled;
+      scaled.make(loaded, query.scan[columns], lane);
+      const float2 x = scaled.scores(loaded + kHead, unit * query.scan_unit[4 * columns + lane % 4], lane);
+      most[columns] = fmaxf(most[columns], fmaxf(x.x, x.y));
+    }
+  }
+};
 
 /// A bit per tile of the sub-blocks in which any head's score reaches its threshold.
 template <int kGroups>

@@ -13,7 +13,8 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
   using Layout = typename Step::Layout;
   using Pieces = typename Step::Pieces;
   using Step::kHalves, Step::p, Step::sh, Step::warp, Step::lane, Step::policy;
-  using Step::load_query, Step::query_pair, Step::use_query;
+  using LoneTile = FfdLoneTile<D, kBits>;
+  using Step::copy_query, Step::use_query;
 
   /// The warp's copies of records, in the order of its entries over all segments of the CTA.
   struct Ring {
@@ -30,7 +31,7 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
       next_segment(p, ring.segment);
       ring.entry = warp;
     }
-    if (lane == 0) {
+    if (elect_one()) {
       const unsigned stage = ring.issued % Shared::kScanStages;
       const std::int64_t block = ring.segment.pair * p.max_blocks + ring.segment.block(ring.entry);
       Pieces::load(sh.area[warp] + stage * Pieces::kStage, p.cache.records + block * Layout::kRecord, ring.piece,
@@ -46,13 +47,13 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
     float unit = 0;
 #pragma unroll 1
     for (int piece = 0; piece < Pieces::kPieces; ++piece) {
+      issue(ring);
       const unsigned stage = ring.used % Shared::kScanStages;
       wait_barrier(&sh.scan_full[warp][stage], ring.used / Shared::kScanStages & 1);
       scan_piece<D, kGroups, kBits>(scores, scaled, unit, sh.area[warp] + stage * Pieces::kStage, piece, sh.query,
                                     lane);
       ++ring.used;
       __syncwarp();
-      issue(ring);
     }
   }
 
@@ -68,29 +69,35 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
     return p.cache.records + (s.pair * p.max_blocks + block) * Layout::kRecord;
   }
 
-  /// Brings the records of sink and local blocks into the L2 cache.
-  __device__ void prefetch_boundary(const FfdSegment& s) const {
-    const Boundary boundary(p.options, s);
-    if (warp >= boundary.blocks()) return;
-    for (int at = 128 * lane; at < Layout::kRecord; at += 128 * 32) prefetch_line(record(s, boundary.block(warp)) + at);
+  __device__ std::uint8_t* boundary_tile() const { return sh.area[warp] + Shared::kScanBytes; }
+
+  /// Copies tile i of the sink and local blocks for this warp.
+  __device__ void load_boundary_tile(const FfdSegment& s, const Boundary& boundary, int i) {
+    if (i < boundary.blocks() * kFfdTiles)
+      LoneTile::load(boundary_tile(), record(s, boundary.block(i / kFfdTiles)), i % kFfdTiles, lane);
   }
 
-  /// sh.boundary_maxima from thumbnails. The tiles are dealt to all warps: a whole block would keep a warp for longer
-  /// than its share of the segment.
-  __device__ void boundary_maxima(const FfdSegment& s) {
-    const Boundary boundary(p.options, s);
+  /// sh.boundary_maxima from thumbnails; the first tile of each warp is on its way. The tiles are dealt to all warps: a
+  /// whole block would keep a warp for longer than its share of the segment.
+  __device__ void boundary_maxima(const FfdSegment& s, const Boundary& boundary) {
     float most[kGroups];
 #pragma unroll
     for (int columns = 0; columns < kGroups; ++columns) most[columns] = -INFINITY;
 #pragma unroll 1
-    for (int i = warp; i < boundary.blocks() * kFfdTiles; i += kFfdWarps)
-      raise_to_tile<D, kGroups, kBits>(most, record(s, boundary.block(i / kFfdTiles)), i % kFfdTiles, sh.query, lane);
+    for (int i = warp; i < boundary.blocks() * kFfdTiles; i += kFfdWarps) {
+      await_copies<0>();
+      __syncwarp();
+      LoneTile::raise(most, boundary_tile(), sh.query, lane);
+      __syncwarp();
+      load_boundary_tile(s, boundary, i + kFfdWarps);
+    }
 #pragma unroll
     for (int columns = 0; columns < kGroups; ++columns) {
 #pragma unroll
       for (int o = 4; o < 32; o *= 2) most[columns] = fmaxf(most[columns], __shfl_xor_sync(~0u, most[columns], o));
       if (lane < 4) sh.boundary_maxima[warp][4 * columns + lane] = most[columns];
     }
+    fence_bulk_copies();  // kept tiles are copied over these tiles
   }
 
   /// sh.boundary_maxima from 16-bit keys: a tile of the first or last full block for each warp.
@@ -115,13 +122,13 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
   }
 
   /// What a score must reach.
-  __device__ void set_thresholds(float (&threshold)[kGroups], const FfdSegment& s) {
-    const float delta = p.call.delta[s.kv_head];
+  __device__ void set_thresholds(float (&threshold)[kGroups], float delta) {
 #pragma unroll
     for (int columns = 0; columns < kGroups; ++columns) {
       const int head = 4 * columns + lane % 4;
-      float most = -INFINITY;
-      for (int w = 0; w < kFfdWarps; ++w) most = fmaxf(most, sh.boundary_maxima[w][head]);
+      float most = fmaxf(sh.boundary_maxima[lane / 4][head], sh.boundary_maxima[lane / 4 + 8][head]);
+#pragma unroll
+      for (int o = 4; o < 32; o *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
       threshold[columns] = head < p.group ? most - delta : INFINITY;
     }
   }
@@ -129,22 +136,28 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
   /// Fills masks [s.blocks] and adds to `kept` the sub-blocks that are, or stores maxima.
   __device__ void scan_segment(const FfdSegment& s, Ring& ring, std::uint8_t* masks, int* kept) {
     if (s.blocks == 0) return;
-    auto task = load_query(s.pair);
-    if (ring.issued == ring.used) issue(ring);
-    if (!kLate && query_pair != s.pair) prefetch_boundary(s);
-    use_query(s.pair, task);
-    // The first copy of each warp is under way, and the queries did not have to wait behind more.
-#pragma unroll 1
-    while (ring.issued < ring.used + Shared::kScanStages && issue(ring)) {
-    }
+    // What is needed first is copied first. Further records come with the scan: an SM takes no more copies before some
+    // have ended, and a warp that cannot hand over its own waits.
+    copy_query(s.pair);
+    const Boundary boundary(p.options, s);
+    const bool by_thumbnails = !kLate && p.options.pseudo_max != FfdDecodePseudoMax::exact;
+    float delta = 0;
+    if constexpr (!kLate) delta = p.call.delta[s.kv_head];
+    if (by_thumbnails) load_boundary_tile(s, boundary, warp);
+#pragma unroll
+    for (int i = 1; i < Shared::kScanStages; ++i)
+      if (ring.issued < ring.used + i) issue(ring);
+    use_query(s.pair);
     float threshold[kGroups];
     if constexpr (!kLate) {
-      if (p.options.pseudo_max == FfdDecodePseudoMax::exact)
-        exact_boundary_maxima(s);
+      if (by_thumbnails)
+        boundary_maxima(s, boundary);
       else
-        boundary_maxima(s);
+        exact_boundary_maxima(s);
+    }
+    if constexpr (!kLate) {
       __syncthreads();
-      set_thresholds(threshold, s);
+      set_thresholds(threshold, delta);
     }
 #pragma unroll 1
     for (int own = warp; own < s.blocks; own += kFfdWarps) {

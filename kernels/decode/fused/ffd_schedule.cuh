@@ -105,22 +105,29 @@ __device__ inline void set_blocks(FfdSegment& s, int first_item, int items) {
   s.items_left = items - own;
 }
 
+/// Every `splits`-th item of a pair.
+__device__ inline FfdSegment split_segment(const FfdFusedParams& p, int pair, int split, int splits) {
+  FfdSegment s;
+  s.pair = pair;
+  s.first = split;
+  s.step = splits;
+  s.sequence = p.batch == 1 ? 0 : quotient(s.pair, p.num_kv_heads);
+  s.kv_head = s.pair - s.sequence * p.num_kv_heads;
+  s.length = p.cache.lengths[s.sequence];
+  s.full = s.length / kFfdBlock;
+  const int items = quotient(s.full + 1 - s.first + s.step - 1, s.step);
+  s.tail = items > 0 && s.first + (items - 1) * s.step == s.full;
+  s.blocks = items - (s.tail ? 1 : 0);
+  return s;
+}
+
 /// The first segment of a CTA that has items. Run by a whole warp.
 __device__ inline FfdSegment first_segment(const FfdFusedParams& p, const FfdItems& all, int cta, int lane) {
-  FfdSegment s;
   if (all.splits > 0) {
-    s.pair = small_quotient(cta, all.splits);
-    s.first = cta - s.pair * all.splits;
-    s.step = all.splits;
-    s.sequence = p.batch == 1 ? 0 : quotient(s.pair, p.num_kv_heads);
-    s.kv_head = s.pair - s.sequence * p.num_kv_heads;
-    s.length = p.cache.lengths[s.sequence];
-    s.full = s.length / kFfdBlock;
-    const int items = quotient(s.full + 1 - s.first + s.step - 1, s.step);
-    s.tail = s.first + (items - 1) * s.step == s.full;
-    s.blocks = items - (s.tail ? 1 : 0);
-    return s;
+    const int pair = small_quotient(cta, all.splits);
+    return split_segment(p, pair, cta - pair * all.splits, all.splits);
   }
+  FfdSegment s;
   const int first = all.shares.begin(cta), items = all.shares.begin(cta + 1) - first;
   int item = first;
 #pragma unroll 1
@@ -164,6 +171,10 @@ __device__ inline void next_segment(const FfdFusedParams& p, FfdSegment& s) {
   }
   set_blocks(s, 0, s.items_left);
 }
+
+/// Waits until what the launch before has written is visible. A launch that may begin before the one before has ended
+/// (cudaLaunchAttributeProgrammaticStreamSerialization) reads and writes device memory after it alone.
+__device__ inline void wait_for_launch_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 /// Waits for all CTAs of the grid, which must all be resident. Writes before it are visible after it. The counter's top
 /// bit changes when the last CTA has arrived; it needs no reset.
