@@ -56,7 +56,10 @@ struct FfdClustered : FfdAttendStep<T, D, kGroups, kBits, false> {
     attend(state, {.segment = s, .masks = sh.masks}, copies);
     share_warp_states<T, D, kHalves>(p, sh.merge, state, sh.area[0], Shared::kArea);
     cluster_wait();  // the peers' barriers are there
-    send();
+    if (ctas() > 1) {
+      send();
+      wait_barrier(&sh.inbox_full, 0);  // by all: the others must not end before what is sent to them has arrived
+    }
     merge(pair);
   }
 
@@ -88,21 +91,20 @@ struct FfdClustered : FfdAttendStep<T, D, kGroups, kBits, false> {
   }
 
   /// Writes the CTA's share of the pair's outputs, from the sums of all. Whole warps: ctas() lanes share a quad, and
-  /// those behind the last quad repeat it.
+  /// those behind the last quad repeat it. A CTA alone has no inbox: stores to peers need a cluster of two.
   __device__ void merge(int pair) const {
     const int i = static_cast<int>(threadIdx.x), own = i >> p.cluster_shift, peer = i & (ctas() - 1);
-    const bool merges = warp * 32 < quads(), counts = rank() == 0 && warp == kFfdWarps - 1 && p.call.kept;
-    // The others must not end before what is sent to them has arrived.
-    wait_barrier(&sh.inbox_full, 0);
+    const bool alone = ctas() == 1, merges = warp * 32 < quads();
     if (merges) {
-      const int at = min(own, own_quads() - 1), quad = rank() * own_quads() + at;
-      float2 state = sh.inbox.state[peer][quad / (D / 4)];
-      float4 y = sh.inbox.sums[peer * own_quads() + at];
+      const int at = min(own, own_quads() - 1), quad = rank() * own_quads() + at, head = quad / (D / 4);
+      float2 state = alone ? sh.merge.state[head] : sh.inbox.state[peer][head];
+      float4 y =
+          alone ? sum_over_warps<D>(sh.merge, sh.area[0], Shared::kArea, quad) : sh.inbox.sums[peer * own_quads() + at];
       merge_lanes(state, y);
       if (peer == 0 && own < own_quads()) write_output<T, D>(p, pair, quad, state.x, state.y, y);
     }
-    if (counts) {
-      const int kept = __reduce_add_sync(~0u, lane < ctas() ? sh.inbox.kept[lane] : 0);
+    if (rank() == 0 && warp == kFfdWarps - 1 && p.call.kept) {
+      const int kept = alone ? sh.kept : __reduce_add_sync(~0u, lane < ctas() ? sh.inbox.kept[lane] : 0);
       if (lane == 0) p.call.kept[pair] = kept;
     }
   }
