@@ -1,5 +1,5 @@
-// Thread block clusters: blocks that run at the same time and read each other's shared memory. Compute capability 9.0
-// or later.
+// Thread block clusters: blocks that run at the same time and write into each other's shared memory. Compute
+// capability 9.0 or later.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,6 @@
 #include "kernels/device/bulk_copy.cuh"
 
 namespace attest {
-
-/// This block's place in its cluster.
-__device__ inline int cluster_rank() {
-  std::uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return static_cast<int>(rank);
-}
 
 /// A barrier of the cluster in two halves: after it all blocks run, and barriers that they have published are seen.
 __device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
@@ -25,6 +18,7 @@ __device__ inline std::uint32_t peer_address(const void* own, int rank) {
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(own)), "r"(rank));
   return address;
 }
+
 /// Stores into another block's shared memory, which complete on a barrier there: peer_address() of both. What arrives
 /// is seen by those that wait for the barrier; nothing else need be ordered.
 __device__ inline void store_to_peer(std::uint32_t address, std::uint32_t barrier, int x) {
