@@ -70,8 +70,8 @@ struct FfdStep {
 
   const FfdFusedParams& p;
   Shared& sh;
-  /// Of a shuffle, so that the compiler knows it to be the same in all lanes: barriers and bulk copies take addresses
-  /// that may differ between lanes in a loop.
+  /// From a shuffle: the compiler then knows that it is the same in all lanes. A barrier or a bulk copy whose address
+  /// may differ between lanes becomes a loop over them.
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const std::uint64_t policy = read_once_policy();

@@ -42,6 +42,7 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
     return true;
   }
 
+  /// Scores of the ring's next block. Each copy is issued as soon as its stage is free.
   __device__ void scan_block(FfdBlockScores<kGroups>& scores, Ring& ring) {
     FfdScaledQuery<D, kBits> scaled;
     float unit = 0;
@@ -154,8 +155,6 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
         boundary_maxima(s, boundary);
       else
         exact_boundary_maxima(s);
-    }
-    if constexpr (!kLate) {
       __syncthreads();
       set_thresholds(threshold, delta);
     }
