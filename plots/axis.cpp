@@ -15,9 +15,9 @@ namespace attest {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kLeastShown = 1e-100, kMostShown = 1e100;  ///< of positive numbers; others widen no axis
+constexpr double kMinShown = 1e-100, kMaxShown = 1e100;  ///< of positive numbers; others widen no axis
 constexpr double kLinearMargin = 0.05, kLogMargin = 0.04;
-constexpr double kLeastDeficit = 1e-7;  ///< float32 results do not tell smaller ones from 0
+constexpr double kMinDeficit = 1e-7;  ///< float32 results do not tell smaller ones from 0
 
 bool is_logarithmic(const Axis& axis) { return axis.scale != Scale::linear; }
 
@@ -39,7 +39,7 @@ void for_each_shown(const Figure& figure, const Panel& panel, AxisOf which, cons
 }
 
 void widen(Range& range, double value, bool logarithmic) {
-  if (!(std::abs(value) <= kMostShown) || (logarithmic && value < kLeastShown)) return;
+  if (!(std::abs(value) <= kMaxShown) || (logarithmic && value < kMinShown)) return;
   range.low = std::min(range.low, value);
   range.high = std::max(range.high, value);
 }
@@ -49,7 +49,7 @@ Range with_width(Range range, bool logarithmic) {
   const double size = std::max(std::abs(range.low), std::abs(range.high));
   if (range.high - range.low > 1e-4 * size) return range;
   if (logarithmic) return {range.low / 1.01, range.high * 1.01};
-  const double margin = size < kLeastShown ? 1 : size * 1e-3;
+  const double margin = size < kMinShown ? 1 : size * 1e-3;
   return {range.low - margin, range.high + margin};
 }
 
@@ -115,8 +115,8 @@ std::vector<double> multiples(Range range, double step) {
   return values;
 }
 
-/// The densest round tics that fit, at most seven. `least_step`: 1 for whole numbers.
-std::vector<Tic> linear_tics(const Axis& axis, Range range, const TicSpace& space, double least_step) {
+/// The densest round tics that fit, at most seven. `min_step`: 1 for whole numbers.
+std::vector<Tic> linear_tics(const Axis& axis, Range range, const TicSpace& space, double min_step) {
   constexpr std::array kDigits = {1.0, 2.0, 5.0};
   constexpr std::size_t kMost = 7;
   const double span = range.high - range.low;
@@ -125,7 +125,7 @@ std::vector<Tic> linear_tics(const Axis& axis, Range range, const TicSpace& spac
   for (int decade = static_cast<int>(std::floor(std::log10(span))) - 2; decade < 300; ++decade)
     for (double digit : kDigits) {
       const double step = digit * std::pow(10, decade);
-      if (step < least_step || span / step > 4 * kMost) continue;
+      if (step < min_step || span / step > 4 * kMost) continue;
       tics = labelled(axis, multiples(range, step));
       if (tics.size() <= kMost && fits(tics, axis, range, space)) return tics;
     }
@@ -211,12 +211,12 @@ std::optional<double> axis_floor(const Figure& figure, const Panel& panel, AxisO
   double least = kInfinity;
   bool some_below = false;
   for_each_shown(figure, panel, which, [&](double deficit) {
-    if (deficit < kLeastDeficit) some_below = true;
-    if (deficit >= kLeastDeficit) least = std::min(least, deficit);
+    if (deficit < kMinDeficit) some_below = true;
+    if (deficit >= kMinDeficit) least = std::min(least, deficit);
   });
-  if (!some_below || !std::isfinite(least)) return kLeastDeficit;
+  if (!some_below || !std::isfinite(least)) return kMinDeficit;
   const double decade = std::pow(10, std::floor(std::log10(least)));
-  return rounded(std::max(kLeastDeficit, least < 2 * decade ? decade / 10 : decade));
+  return rounded(std::max(kMinDeficit, least < 2 * decade ? decade / 10 : decade));
 }
 
 Range axis_range(const Figure& figure, const Panel& panel, AxisOf which) {

@@ -241,17 +241,17 @@ FigureLayout layout_of(const Figure& figure, const PageStyle& page) {
       labels.push_back(panel.show_x ? panel.x.label : "");
       centres.push_back(frames[static_cast<std::size_t>(column)] + panel_width / 2);
     }
-    std::size_t most_above = 1, most_below = 1;
+    std::size_t max_above = 1, max_below = 1;
     for (std::vector<std::string>& lines : row_of_lines(titles, centres, layout)) {
-      most_above = std::max(most_above, lines.size());
+      max_above = std::max(max_above, lines.size());
       layout.titles.push_back({.lines = std::move(lines)});
     }
     for (std::vector<std::string>& lines : row_of_lines(labels, centres, layout)) {
-      most_below = std::max(most_below, lines.size());
+      max_below = std::max(max_below, lines.size());
       layout.x_labels.push_back({.lines = std::move(lines)});
     }
-    above[row] += kLineHeight * text * static_cast<double>(most_above - 1);
-    below[row] += kLineHeight * text * static_cast<double>(most_below - 1);
+    above[row] += kLineHeight * text * static_cast<double>(max_above - 1);
+    below[row] += kLineHeight * text * static_cast<double>(max_below - 1);
   }
 
   const double legend_height = legend.rows * kLegendRow * text + kGap / 2;

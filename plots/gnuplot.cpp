@@ -103,7 +103,7 @@ std::optional<pid_t> spawn(const std::filesystem::path& folder, const std::strin
 
 /// Reads until the writer closes the pipe (true) or the deadline passes (false).
 bool read_until_closed(int descriptor, Clock::time_point deadline, std::string& text) {
-  constexpr std::size_t kMostText = 1 << 16;
+  constexpr std::size_t kMaxText = 1 << 16;
   std::array<char, 4096> buffer;
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -115,7 +115,7 @@ bool read_until_closed(int descriptor, Clock::time_point deadline, std::string& 
     const ssize_t count = read(descriptor, buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return true;
-    if (text.size() < kMostText) text.append(buffer.data(), static_cast<std::size_t>(count));
+    if (text.size() < kMaxText) text.append(buffer.data(), static_cast<std::size_t>(count));
   }
 }
 

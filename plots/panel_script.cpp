@@ -67,8 +67,8 @@ LineStyle fitted(LineStyle style, std::size_t points) {
 }
 
 Gnuplot marker_interval(std::size_t points) {
-  constexpr std::size_t kMostMarkers = 20;
-  return points <= kMostMarkers ? Gnuplot() : gnuplot(" pi {}", (points + kMostMarkers - 1) / kMostMarkers);
+  constexpr std::size_t kMaxMarkers = 20;
+  return points <= kMaxMarkers ? Gnuplot() : gnuplot(" pi {}", (points + kMaxMarkers - 1) / kMaxMarkers);
 }
 
 /// Bands first, then curves and points, then rings, so that none is hidden.

@@ -16,8 +16,8 @@ namespace attest {
 namespace {
 
 constexpr std::size_t kScreenedHeads = 2, kScreenedRows = 4;  ///< KV heads, and rows of each
-constexpr std::size_t kMostCandidates = 16;                   ///< tested at once, until one explains
-constexpr std::size_t kMostNearest = 3;
+constexpr std::size_t kMaxCandidates = 16;                    ///< tested at once, until one explains
+constexpr std::size_t kMaxNearest = 3;
 
 double capped(double excess) { return excess < 1e6 ? excess : 1e6; }  // NaN too
 
@@ -69,18 +69,18 @@ class Search {
     const auto num_explaining = static_cast<std::size_t>(rest.begin() - screened_.begin());
     std::size_t done = 0;
     while (done < num_explaining && found.explaining.empty()) {
-      const std::size_t end = std::min(num_explaining, done + kMostCandidates);
+      const std::size_t end = std::min(num_explaining, done + kMaxCandidates);
       test(std::span(screened_).subspan(done, end - done), found);
       done = end;
     }
     found.explaining_left_out = static_cast<std::int64_t>(num_explaining - done);
-    if (found.explaining.empty()) test(std::span(rest).first(std::min<std::size_t>(rest.size(), kMostNearest)), found);
+    if (found.explaining.empty()) test(std::span(rest).first(std::min<std::size_t>(rest.size(), kMaxNearest)), found);
     if (!found.explaining.empty()) found.nearest.clear();
     // A number that was fitted explains what a hypothesis without one does: it comes after.
     std::ranges::stable_sort(found.explaining, {},
                              [](const TestedHypothesis& one) { return std::pair(!one.note.empty(), one.mean_excess); });
     std::ranges::stable_sort(found.nearest, {}, &TestedHypothesis::mean_excess);
-    found.nearest.resize(std::min(found.nearest.size(), kMostNearest));
+    found.nearest.resize(std::min(found.nearest.size(), kMaxNearest));
     return found;
   }
 
@@ -118,7 +118,7 @@ class Search {
     for (const FailingRow& row : worst_first_)
       if (std::ranges::find(screened_rows_, row.place) == screened_rows_.end()) others.push_back(row.place);
     std::ranges::sort(others);
-    const std::size_t more = std::min(others.size(), kMostTested - tested_.size());
+    const std::size_t more = std::min(others.size(), kMaxTested - tested_.size());
     for (std::size_t i = 0; i < more; ++i) tested_.push_back(others[i * others.size() / more]);
   }
 

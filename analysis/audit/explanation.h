@@ -26,14 +26,14 @@ struct TestedHypothesis {
 };
 
 struct Explanation {
-  std::int64_t failing = 0, tested = 0;      ///< rows; at most kMostTested are tested
+  std::int64_t failing = 0, tested = 0;      ///< rows; at most kMaxTested are tested
   std::vector<TestedHypothesis> explaining;  ///< those that predict every tested row within rounding, the nearest first
   std::vector<TestedHypothesis> nearest;     ///< without one that explains: the nearest, at most three
   std::int64_t screened = 0;                 ///< rows for which all hypotheses were computed
   std::int64_t explaining_left_out = 0;      ///< further hypotheses that explain these, and were not tested on others
 };
 
-inline constexpr std::size_t kMostTested = 256;
+inline constexpr std::size_t kMaxTested = 256;
 
 /// `storages`: what the engine says its cache has. All hypotheses are computed for a few of the rows, the worst of two
 /// KV heads; those that explain these, else the nearest, for all tested rows: the worst and others evenly spread.

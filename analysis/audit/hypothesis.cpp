@@ -15,7 +15,7 @@
 namespace attest {
 namespace {
 
-constexpr int kMostTurned = 8;  ///< positions
+constexpr int kMaxTurned = 8;  ///< positions
 
 TokenRange visible(const AttentionLayer& layer, std::int64_t position) {
   return {layer.first_visible_key(position), position + 1};
@@ -136,7 +136,7 @@ class List {
     std::optional<Rope> rope = rope_of_layer(input_.rope, layer_.layer, layer_.shape.head_dim);
     if (!rope) return;
     for (const bool neighbours : {false, true})
-      for (int by = -kMostTurned; by <= kMostTurned; ++by) {
+      for (int by = -kMaxTurned; by <= kMaxTurned; ++by) {
         if (by == 0) continue;
         rope->neighbours = neighbours;
         add("position", fmt::format("queries are rotated {} position{} {} than their keys{}", std::abs(by),

@@ -12,7 +12,7 @@ namespace attest {
 namespace {
 
 constexpr std::int64_t kTile = 256;
-constexpr std::int64_t kMostScores = 8 << 20;  ///< of a batch of rows: 64 MiB
+constexpr std::int64_t kMaxScores = 8 << 20;  ///< of a batch of rows: 64 MiB
 
 /// A batch of rows over the tokens that any of them attends to.
 class RowBatch {
@@ -135,7 +135,7 @@ std::vector<RowPrediction> attend_rows(const StoredHead& head, std::span<const R
                                        const std::atomic<bool>* stop) {
   std::vector<RowPrediction> out;
   out.reserve(rows.size());
-  const auto at_once = static_cast<std::size_t>(std::max<std::int64_t>(1, kMostScores / head.layer().num_tokens));
+  const auto at_once = static_cast<std::size_t>(std::max<std::int64_t>(1, kMaxScores / head.layer().num_tokens));
   for (std::size_t begin = 0; begin < rows.size(); begin += at_once)
     RowBatch(head, rows.subspan(begin, std::min(at_once, rows.size() - begin)), transform, value_shift, stop).run(out);
   return out;

@@ -102,7 +102,7 @@ CudaLayerStore::~CudaLayerStore() {
 }
 
 bool CudaLayerStore::reserve(std::size_t key_bytes, std::size_t value_bytes) {
-  if (key_bytes + value_bytes > room_->most_per_store) return false;
+  if (key_bytes + value_bytes > room_->max_per_store) return false;
   ATTEST_CUDA(cudaSetDevice(device_));
   const std::size_t before = k_.size() + v_.size();
   k_.reserve(key_bytes);

@@ -61,7 +61,7 @@ class CudaPieceRing {
 
 /// What the stores of a device may take and have taken, together.
 struct CudaStoreRoom {
-  std::size_t most_per_store = 0;
+  std::size_t max_per_store = 0;
   std::atomic<std::size_t> taken = 0;
 };
 

@@ -31,7 +31,7 @@ constexpr std::size_t kLaneShare = 3;    // the second lane has a third of the s
 constexpr std::size_t kStoresShare = 4;  // the stores of kSubmitted + 1 layers take at most a quarter of the memory
 // Keys and values that are computed while the rest of their layer arrives: less does not fill the device. With 256 MiB,
 // two layers of 256K tokens and 4 queries kept an H200 busy for 0.151 s, with all at once for 0.083 s.
-constexpr std::size_t kLeastArrived = std::size_t{1} << 30;
+constexpr std::size_t kMinArrived = std::size_t{1} << 30;
 constexpr std::chrono::milliseconds kArrivalWait{20};  // before it looks for an interruption
 constexpr std::size_t kBytesPerElement = 64;           // scratch memory per (row, token), approximate
 constexpr std::int64_t kMaxRows = 1 << 15;             // per chunk; rows are the y dimension of grids, at most 65535
@@ -94,7 +94,7 @@ class CudaLayerStudy final : public LayerStudy {
     if (memory_ > properties.totalGlobalMem)
       throw UsageError("--device-memory is " + std::to_string(memory_ >> 20) + " MiB, " + name_ + " has " +
                        std::to_string(properties.totalGlobalMem >> 20));
-    room_->most_per_store = memory_ / kStoresShare / (kSubmitted + 1);
+    room_->max_per_store = memory_ / kStoresShare / (kSubmitted + 1);
   }
   ~CudaLayerStudy() override {
     ATTEST_CUDA_QUIET(cudaSetDevice(device_));  // that of the calling thread may be another
@@ -199,7 +199,7 @@ class CudaLayerStudy final : public LayerStudy {
     }
   }
 
-  /// Heads that have arrived are computed together: at least kLeastArrived bytes of them, and all at once if the
+  /// Heads that have arrived are computed together: at least kMinArrived bytes of them, and all at once if the
   /// largest magnitudes of the whole layer are asked for.
   void enqueue_stored(const AttentionLayer& layer, Job& job) {
     const auto& store = dynamic_cast<const CudaLayerStore&>(*layer.store);
@@ -208,7 +208,7 @@ class CudaLayerStudy final : public LayerStudy {
     const int all = layer.shape.num_kv_heads,
               least = needs_amax_
                           ? all
-                          : std::min(static_cast<int>(std::min<std::size_t>((kLeastArrived - 1) / (k + v) + 1, all)),
+                          : std::min(static_cast<int>(std::min<std::size_t>((kMinArrived - 1) / (k + v) + 1, all)),
                                      heads_at_once(layer));
     size_buffers(layer, 0, (kSubmitted + 1) * static_cast<std::size_t>(all) * (k + v));
     float* amax = amax_memory(layer, job);
@@ -381,15 +381,15 @@ class CudaLayerStudy final : public LayerStudy {
   void enqueue_groups(const AttentionLayer& layer, CudaChunkStudy& study, std::span<const QueryGroup> groups) {
     const std::size_t rows = static_cast<std::size_t>(layer.shape.group()),
                       length = static_cast<std::size_t>(longest_row(layer));
-    if (most_elements_ == 0) {
-      most_elements_ = std::max<std::size_t>(1, arena_.limit() / kBytesPerElement);
+    if (max_elements_ == 0) {
+      max_elements_ = std::max<std::size_t>(1, arena_.limit() / kBytesPerElement);
       const std::size_t of_layer = static_cast<std::size_t>(layer.num_queries() * layer.shape.num_query_heads);
-      const std::size_t bytes = std::min(most_elements_, of_layer * length) * kBytesPerElement;
+      const std::size_t bytes = std::min(max_elements_, of_layer * length) * kBytesPerElement;
       arena_.reserve(bytes);
       if (lanes_ == 2) lane_arena_.reserve(std::min(lane_arena_.limit(), bytes / kLaneShare));
     }
     std::size_t at_once = std::clamp<std::size_t>(
-        std::min(most_elements_ / length, static_cast<std::size_t>(kMaxRows)) / rows, 1, groups.size());
+        std::min(max_elements_ / length, static_cast<std::size_t>(kMaxRows)) / rows, 1, groups.size());
     while (!groups.empty()) {
       const std::size_t count = std::min(at_once, groups.size());
       wait_for_earlier_chunk();
@@ -405,7 +405,7 @@ class CudaLayerStudy final : public LayerStudy {
           continue;
         }
         at_once = (count + 1) / 2;
-        most_elements_ = at_once * rows * length;
+        max_elements_ = at_once * rows * length;
       }
     }
   }
@@ -421,7 +421,7 @@ class CudaLayerStudy final : public LayerStudy {
   std::size_t memory_ = 0, scratch_ = 0;  // bytes of device memory: all that is used, and that of the arenas
   std::vector<std::shared_ptr<const CudaSelector>> selectors_;
   DeviceArena arena_, lane_arena_;
-  std::size_t most_elements_ = 0;  // largest number of (row, token) pairs per chunk; 0: not known yet
+  std::size_t max_elements_ = 0;  // largest number of (row, token) pairs per chunk; 0: not known yet
   CudaStream copying_, computing_, computing_beside_;
   CudaLane lane_{lane_arena_, computing_beside_, CudaEvent(), CudaEvent()};
   int lanes_;

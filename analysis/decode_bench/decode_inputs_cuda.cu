@@ -14,7 +14,7 @@ namespace {
 constexpr int kThreads = 256, kBlocks = 2048;
 
 /// Scores, in nats above the noise, of the first tokens, and the most of a leaning token.
-constexpr float kSink = 14, kMostLean = 14;
+constexpr float kSink = 14, kMaxLean = 14;
 constexpr int kSinkTokens = 4, kLeaningTokens = 8, kBlock = 128, kCluster = 4;
 /// Noise of most channels, and of one in kLoudEvery.
 constexpr float kQuiet = 0.7f, kLoud = 3;
@@ -56,7 +56,7 @@ __device__ float lean(std::uint64_t key, std::int64_t pair, std::int64_t t, int 
   const int step = (at - first + kBlock) % kBlock;
   if (step % 13 != 0 || step / 13 >= kLeaningTokens) return 0;
   head = step / 13 % group;
-  return kMostLean * uniform(of_block + 1);
+  return kMaxLean * uniform(of_block + 1);
 }
 
 /// k [pairs, length, D] of q [pairs, G, D]: a thread per (pair, token).

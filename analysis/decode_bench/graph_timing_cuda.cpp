@@ -13,7 +13,7 @@ namespace attest {
 namespace {
 
 constexpr auto kWarmUp = std::chrono::milliseconds(30);  // clocks rise within this time
-constexpr int kMostCopies = 1024;
+constexpr int kMaxCopies = 1024;
 
 /// The graph of what `enqueue` puts on the stream, ready for launches.
 class CallGraph {
@@ -92,7 +92,7 @@ std::vector<double> time_in_graph(const CudaStream& stream, const GraphTimingOpt
 int copies_beyond_cache(double bytes) {
   const double cache = device_attribute(cudaDevAttrL2CacheSize);
   const double copies = std::floor(2 * cache / std::max(bytes, 1.0)) + 1;
-  return static_cast<int>(std::min<double>(copies, kMostCopies));
+  return static_cast<int>(std::min<double>(copies, kMaxCopies));
 }
 
 }  // namespace attest

@@ -16,7 +16,7 @@
 namespace attest {
 namespace {
 
-constexpr int kLeastCalls = 16;  ///< in a graph
+constexpr int kMinCalls = 16;  ///< in a graph
 
 /// Makes the device current before anything else of the session is made.
 struct CurrentDevice {
@@ -99,7 +99,7 @@ class CudaKernelSession final : public KernelSession {
     KernelResult result = method->check();
     const int copies = method->copies();
     GraphTimingOptions timing;
-    timing.calls = copies * ((kLeastCalls + copies - 1) / copies);
+    timing.calls = copies * ((kMinCalls + copies - 1) / copies);
     timing.repeats = options_.repeats;
     timing.observe = [this] { note_clocks(); };
     result.microseconds =

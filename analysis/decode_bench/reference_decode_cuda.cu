@@ -13,7 +13,7 @@
 namespace attest {
 namespace {
 
-constexpr int kBlock = 128, kMostGroup = 16, kThreads = 128, kSplits = 64, kTile = 128;
+constexpr int kBlock = 128, kMaxGroup = 16, kThreads = 128, kSplits = 64, kTile = 128;
 constexpr double kLowest = -std::numeric_limits<double>::infinity();
 
 struct Shape {
@@ -54,7 +54,7 @@ __global__ void scores_kernel(const T* q, const T* k, const float* scales, Shape
   for (std::int64_t t = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; t < shape.length;
        t += stride) {
     const bool quantised = bits < 16 && t / kBlock < shape.blocks();
-    double estimate[kMostGroup] = {}, fine[kMostGroup] = {};
+    double estimate[kMaxGroup] = {}, fine[kMaxGroup] = {};
     for (int c = 0; c < shape.head_dim; ++c) {
       const float key = as_float(k[(pair * shape.length + t) * shape.head_dim + c]);
       double low = key, high = key;

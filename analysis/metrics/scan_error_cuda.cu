@@ -21,13 +21,13 @@ struct ScanErrorArrays {
 
 struct Sums {
   double a = 0, b = 0, aa = 0, bb = 0, ab = 0, e = 0, ee = 0;
-  float max = 0, least_a, most_a, least_b, most_b;
+  float max = 0, min_a, max_a, min_b, max_b;
 };
 
 __device__ void reduce(Sums& s, double* doubles, float* floats) {
   block_reduce_each(doubles, Plus{}, s.a, s.b, s.aa, s.bb, s.ab, s.e, s.ee);
-  block_reduce_each(floats, Larger{}, s.max, s.most_a, s.most_b);
-  block_reduce_each(floats, Smaller{}, s.least_a, s.least_b);
+  block_reduce_each(floats, Larger{}, s.max, s.max_a, s.max_b);
+  block_reduce_each(floats, Smaller{}, s.min_a, s.min_b);
 }
 
 /// Calls pair(estimate, exact) for the thread's tokens of a row, eight neighbours at a time, and end_of_eight() after
@@ -105,15 +105,15 @@ __global__ void __launch_bounds__(kScanErrorThreads)
   const float a0 = middle * 0 == 0 ? middle : 0, b0 = count > 0 ? exact[count / 2] : 0, e0 = a0 - b0;
   Tails<kCount> tails(lambdas, num_lambdas, 0);
   Sums s;
-  s.least_a = s.most_a = a0;
-  s.least_b = s.most_b = b0;
+  s.min_a = s.max_a = a0;
+  s.min_b = s.max_b = b0;
   float a = 0, b = 0, aa = 0, bb = 0, ab = 0, e = 0, ee = 0;  // of eight tokens
   const auto add = [&](float x, float y) {
     const float da = x - a0, db = y - b0, error = x - y, de = error - e0;
     a += da, b += db, aa += da * da, bb += db * db, ab += da * db, e += de, ee += de * de;
     s.max = fmaxf(s.max, fabsf(error));
-    s.least_a = fminf(s.least_a, x), s.most_a = fmaxf(s.most_a, x);
-    s.least_b = fminf(s.least_b, y), s.most_b = fmaxf(s.most_b, y);
+    s.min_a = fminf(s.min_a, x), s.max_a = fmaxf(s.max_a, x);
+    s.min_b = fminf(s.min_b, y), s.max_b = fmaxf(s.max_b, y);
     tails.add(error);
   };
   for_pairs(estimate, exact, count, add, [&] {
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(kScanErrorThreads)
   const double n = count, xx = fmax(0.0, s.aa - s.a * s.a / n), yy = fmax(0.0, s.bb - s.b * s.b / n),
                xy = s.ab - s.a * s.b / n;
   // Differences below 1e-23 have no square in float32.
-  const bool constant = s.least_a == s.most_a || s.least_b == s.most_b || xx == 0 || yy == 0;
+  const bool constant = s.min_a == s.max_a || s.min_b == s.max_b || xx == 0 || yy == 0;
   const double mean = s.e / n;
   const bool finite = s.max * 0 == 0;
   out.pearson[cell] = count == 0 || constant || !finite ? undefined : static_cast<float>(xy / (sqrt(xx) * sqrt(yy)));

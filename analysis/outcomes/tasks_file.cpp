@@ -121,8 +121,8 @@ Json scan_tasks_file(const std::string& path) {
   Json file = {{"model", root.string_attribute("model")}};
   const Group prompts = root.group("prompts"), runs = root.group("runs"), outcomes = root.group("outcomes");
   const std::int64_t shape[] = {length_of(prompts, "name", "prompts"), length_of(runs, "label", "runs")};
-  if (shape[0] > kMostAnswers / shape[1])
-    root.fail(fmt::format("has {} prompts and {} runs, expected at most {} answers", shape[0], shape[1], kMostAnswers));
+  if (shape[0] > kMaxAnswers / shape[1])
+    root.fail(fmt::format("has {} prompts and {} runs, expected at most {} answers", shape[0], shape[1], kMaxAnswers));
   file["prompts"] = read_prompts(prompts, shape[0]);
   file["runs"] = read_runs(runs, shape[1]);
   for (const std::string_view name : kScoreNames) file["scores"].push_back(read_scores(outcomes, name, shape));

@@ -54,7 +54,7 @@ struct TasksFile {
 std::optional<ScoreKind> shared_score(const TasksFile& file, std::size_t prompt, std::size_t run);
 
 /// Most answers of a file, prompts times runs.
-inline constexpr std::int64_t kMostAnswers = 4'000'000;
+inline constexpr std::int64_t kMaxAnswers = 4'000'000;
 
 /// Files are untrusted: HDF5 runs in a guarded child process. Throws InputError of one sentence.
 TasksFile read_tasks_file(const std::string& path);

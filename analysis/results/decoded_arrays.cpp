@@ -46,7 +46,7 @@ void decode(const InputFile& file, std::span<const DecodedArrays::Array> arrays,
 
 }  // namespace
 
-std::uint64_t most_decoded(std::uint64_t stored_bytes) {
+std::uint64_t max_decoded(std::uint64_t stored_bytes) {
   constexpr std::uint64_t kFree = std::uint64_t{256} << 20;
   return std::max(kFree, kFreeExpansion * stored_bytes);
 }
@@ -70,7 +70,7 @@ void DecodedArrays::read(const InputFile& file, const std::string& object, std::
 void DecodedArrays::read_all(const InputFile& file) const {
   std::uint64_t bytes = 0;
   for (const Array& array : arrays_) bytes += array.values * sizeof(float);
-  if (bytes > most_decoded(file.stored_bytes())) return;
+  if (bytes > max_decoded(file.stored_bytes())) return;
   try {
     decode(file, arrays_, [&](std::size_t i) {
       std::vector<float>& values = values_[arrays_[i].object];

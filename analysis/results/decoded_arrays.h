@@ -14,7 +14,7 @@
 namespace attest {
 
 /// Bytes that a file with so many bytes on disk may take when it is decoded.
-std::uint64_t most_decoded(std::uint64_t stored_bytes);
+std::uint64_t max_decoded(std::uint64_t stored_bytes);
 
 class DecodedArrays {
  public:

@@ -34,8 +34,8 @@ constexpr milliseconds kPoll{100};
 constexpr std::chrono::seconds kSeeking{60};
 constexpr std::size_t kHeartbeatDigits = 20;
 constexpr std::size_t kMostBytes = 4096;  // of a file of a process
-constexpr std::size_t kMostText = 256;    // of a text in it
-constexpr int kMostTries = 3;
+constexpr std::size_t kMaxText = 256;     // of a text in it
+constexpr int kMaxTries = 3;
 
 std::string path_of(const std::string& folder, const std::string& token) {
   return fmt::format("{}/{}{}", folder, kProcessPrefix, token);
@@ -75,7 +75,7 @@ std::optional<FolderProcess> read_process(const std::string& path) {
   const std::optional<Json> content = parsed_json(std::string_view(*text).substr(kHeartbeatDigits));
   if (!content) return std::nullopt;
   try {
-    const auto word = [&](const char* key) { return content->at(key).text().substr(0, kMostText); };
+    const auto word = [&](const char* key) { return content->at(key).text().substr(0, kMaxText); };
     const auto number = content->at("process").whole();
     if (!is_token(word("token")) || number < 1 || !std::in_range<pid_t>(number)) return std::nullopt;
     return FolderProcess{
@@ -237,7 +237,7 @@ bool FolderMember::hold(const std::string& name) {
 
 bool FolderMember::try_lock(const std::string& name) {
   const std::string path = lock_path(name);
-  for (int tries = 0; tries < kMostTries; ++tries) {
+  for (int tries = 0; tries < kMaxTries; ++tries) {
     if (make_lock(path)) return hold(name);
     const std::optional<FolderProcess> other = read_process(path);
     // A network file system may have made the link although it says that there was one.

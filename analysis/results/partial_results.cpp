@@ -35,7 +35,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kStudyFile = "study.json";
 constexpr std::string_view kUnitPrefix = "unit-";
 constexpr std::string_view kNotePrefix = "note-";
-constexpr std::size_t kMostTextBytes = std::size_t{16} << 20;  // of the study and of notes
+constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;  // of the study and of notes
 /// The kernel frees the pages of a removed file in the thread that removes it: 0.3 s per GB in one thread.
 constexpr int kRemovingThreads = 8;
 constexpr int kRemovingTries = 3;
@@ -234,7 +234,7 @@ bool PartialResults::begin_or_join(Start start, const std::string& study_json) {
   if (!is_first && start == Start::fresh)
     throw OutputError(
         fmt::format("'{}' holds an unfinished study; continue it with --resume, or start over with --force", folder_));
-  const std::optional<std::string> text = read_file(path, kMostTextBytes);
+  const std::optional<std::string> text = read_file(path, kMaxTextBytes);
   if (!text && !exists(folder_)) return false;
   const std::optional<Json> begun = text ? parsed_json(*text) : std::nullopt;
   if (!begun || !begun->contains("study") || !(*begun)["begun"].is_text())
@@ -250,7 +250,7 @@ bool PartialResults::in_place() {
   if (!FolderMember::may_exist(path_of(kStudyFile))) return false;
   if (member_->is_listed()) return true;
   // Somebody has removed the file of this process; or the folder was removed, and is used for another study.
-  if (read_file(path_of(kStudyFile), kMostTextBytes) != study_text_) return false;
+  if (read_file(path_of(kStudyFile), kMaxTextBytes) != study_text_) return false;
   member_->list_again();
   return true;
 }
@@ -285,7 +285,7 @@ UnitState PartialResults::state(const UnitKey& unit) const {
 }
 
 std::optional<LayerResults> PartialResults::load(const UnitKey& unit) const {
-  const std::size_t most = study_ != nullptr ? most_unit_bytes(unit, *study_) : std::numeric_limits<std::size_t>::max();
+  const std::size_t most = study_ != nullptr ? max_unit_bytes(unit, *study_) : std::numeric_limits<std::size_t>::max();
   const std::optional<std::string> bytes = read_file(path_of(unit_file(unit)), most);
   return bytes ? decode(unit, *bytes) : std::nullopt;
 }
@@ -310,7 +310,7 @@ std::optional<LayerResults> PartialResults::decode(const UnitKey& unit, std::str
 }
 
 std::optional<std::string> PartialResults::load_note(const std::string& name) const {
-  return read_file(path_of(std::string(kNotePrefix) + name), kMostTextBytes);
+  return read_file(path_of(std::string(kNotePrefix) + name), kMaxTextBytes);
 }
 
 bool PartialResults::store_note(const std::string& name, const std::string& text) const {

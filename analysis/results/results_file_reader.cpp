@@ -199,7 +199,7 @@ struct ResultsFile::State {
   /// attest writes plain arrays, as large as in memory. A small compressed file may claim more, and each figure would
   /// inflate it again.
   void check_array_size(const InputFile& file, const std::string& object, std::uint64_t bytes) const {
-    const std::uint64_t stored = file.stored_bytes(), most = most_decoded(stored);
+    const std::uint64_t stored = file.stored_bytes(), most = max_decoded(stored);
     if (bytes <= most) return;
     throw InputError(fmt::format("{}: {}: takes {} of memory, the file has {} on disk; expected at most {}", path,
                                  printable(object), byte_size_text(static_cast<std::int64_t>(bytes)),

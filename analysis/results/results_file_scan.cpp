@@ -24,7 +24,7 @@ namespace {
 using hdf5::Dataset;
 using hdf5::Group;
 using hdf5::Handle;
-constexpr std::size_t kMostAxes = 32;  // of an HDF5 data set
+constexpr std::size_t kMaxAxes = 32;  // of an HDF5 data set
 
 // Data sets that are not metrics. Older files have no scales: layer, query, head, setting, lambda, token.
 const std::vector<std::string>& non_metrics_of_selector() {
@@ -48,7 +48,7 @@ const std::vector<std::string>& non_metrics_of_scores() {
 MetricAxes axes_of(const Dataset& data, const std::string& metric) {
   const Metric* known = find_metric(metric);
   if (data.has_attribute("DIMENSION_LABELS")) {
-    const std::vector<std::string> names = data.string_list_attribute("DIMENSION_LABELS", kMostAxes);
+    const std::vector<std::string> names = data.string_list_attribute("DIMENSION_LABELS", kMaxAxes);
     const std::optional<MetricAxes> axes = axes_named(names);
     if (axes && (!known || *axes == known->info.axes)) return *axes;
     data.fail(fmt::format("its axes are labelled '{}', expected {}", printable(fmt::format("{}", join(names, ", "))),

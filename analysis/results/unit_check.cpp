@@ -58,7 +58,7 @@ bool belongs_to(const LayerResults& results, const UnitKey& unit, const Study& s
   return true;
 }
 
-std::size_t most_unit_bytes(const UnitKey& unit, const Study& study) {
+std::size_t max_unit_bytes(const UnitKey& unit, const Study& study) {
   std::size_t bytes = 64 * kMiB;  // names, sizes, and the hashes of a dump of 4 TiB
   const auto add = [&](const StudySelector* selector) {
     for (const MetricInfo& info : possible_metrics(selector))

@@ -13,6 +13,6 @@ namespace attest {
 bool belongs_to(const LayerResults& results, const UnitKey& unit, const Study& study);
 
 /// More bytes than a file of this unit can have.
-std::size_t most_unit_bytes(const UnitKey& unit, const Study& study);
+std::size_t max_unit_bytes(const UnitKey& unit, const Study& study);
 
 }  // namespace attest

@@ -147,7 +147,7 @@ void take_chunk(const std::string& path, const PreparedStudy& run, const Partial
   while (!chunk.at_end()) {
     if (stop) throw Interrupted("interrupted");
     const UnitKey& unit = run.plan.units[chunk.number(run.plan.units.size() - 1, "a unit")];
-    const std::uint64_t most = most_unit_bytes(unit, run.study);
+    const std::uint64_t most = max_unit_bytes(unit, run.study);
     const std::uint64_t bytes = chunk.number(most, "the size of a unit");
     const std::string text = chunk.text(bytes, most);
     const std::optional<LayerResults> results = partial.decode(unit, text);

@@ -14,7 +14,7 @@
 namespace attest {
 namespace {
 
-constexpr int kMostRanks = 1 << 20;
+constexpr int kMaxRanks = 1 << 20;
 
 /// Variables as numbers and texts. An empty variable counts as missing.
 class Variables {
@@ -63,10 +63,10 @@ Launch read_torch(const Variables& variables) {
   Launch found;
   const bool elastic = variables.has("TORCHELASTIC_RUN_ID");
   found.launcher = elastic ? "torchrun" : "RANK and WORLD_SIZE";
-  found.rank = variables.needed("RANK", 0, kMostRanks, "WORLD_SIZE");
-  found.world = variables.needed("WORLD_SIZE", 1, kMostRanks, "RANK");
-  found.local_rank = variables.number("LOCAL_RANK", 0, kMostRanks).value_or(0);
-  found.local_world = variables.number("LOCAL_WORLD_SIZE", 1, kMostRanks).value_or(found.local_rank + 1);
+  found.rank = variables.needed("RANK", 0, kMaxRanks, "WORLD_SIZE");
+  found.world = variables.needed("WORLD_SIZE", 1, kMaxRanks, "RANK");
+  found.local_rank = variables.number("LOCAL_RANK", 0, kMaxRanks).value_or(0);
+  found.local_world = variables.number("LOCAL_WORLD_SIZE", 1, kMaxRanks).value_or(found.local_rank + 1);
   check(found, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   return found;
 }
@@ -75,10 +75,10 @@ Launch read_open_mpi(const Variables& variables) {
   Launch found;
   found.launcher = "Open MPI";
   const char* const because = "OMPI_COMM_WORLD_RANK";
-  found.rank = variables.needed("OMPI_COMM_WORLD_RANK", 0, kMostRanks, because);
-  found.world = variables.needed("OMPI_COMM_WORLD_SIZE", 1, kMostRanks, because);
-  found.local_rank = variables.needed("OMPI_COMM_WORLD_LOCAL_RANK", 0, kMostRanks, because);
-  found.local_world = variables.needed("OMPI_COMM_WORLD_LOCAL_SIZE", 1, kMostRanks, because);
+  found.rank = variables.needed("OMPI_COMM_WORLD_RANK", 0, kMaxRanks, because);
+  found.world = variables.needed("OMPI_COMM_WORLD_SIZE", 1, kMaxRanks, because);
+  found.local_rank = variables.needed("OMPI_COMM_WORLD_LOCAL_RANK", 0, kMaxRanks, because);
+  found.local_world = variables.needed("OMPI_COMM_WORLD_LOCAL_SIZE", 1, kMaxRanks, because);
   check(found, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
         "OMPI_COMM_WORLD_LOCAL_SIZE");
   return found;
@@ -118,7 +118,7 @@ std::optional<int> slurm_tasks_on_node(std::string_view list, int node) {
 
 /// Of Slurm, from its variables of a step.
 int slurm_local_world(const Variables& variables, int local_rank, int world) {
-  const int node = variables.number("SLURM_NODEID", 0, kMostRanks).value_or(0);
+  const int node = variables.number("SLURM_NODEID", 0, kMaxRanks).value_or(0);
   for (const char* const name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"})
     if (const std::optional<std::string> list = variables.text(name)) {
       const std::optional<int> tasks = slurm_tasks_on_node(*list, node);
@@ -139,11 +139,11 @@ bool in_slurm_step(const Variables& variables) {
 Launch read_slurm(const Variables& variables) {
   Launch found;
   found.launcher = "Slurm";
-  found.rank = variables.needed("SLURM_PROCID", 0, kMostRanks, "SLURM_STEP_ID");
+  found.rank = variables.needed("SLURM_PROCID", 0, kMaxRanks, "SLURM_STEP_ID");
   const char* const world = variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-  found.world = variables.needed(world, 1, kMostRanks, "SLURM_STEP_ID");
+  found.world = variables.needed(world, 1, kMaxRanks, "SLURM_STEP_ID");
   if (found.world == 1) return found;  // also the step of an interactive shell, where other variables are the job's
-  found.local_rank = variables.number("SLURM_LOCALID", 0, kMostRanks).value_or(0);
+  found.local_rank = variables.number("SLURM_LOCALID", 0, kMaxRanks).value_or(0);
   found.local_world = slurm_local_world(variables, found.local_rank, found.world);
   check(found, "SLURM_PROCID", world, "SLURM_LOCALID", "the number of tasks on this node");
   return found;
@@ -157,14 +157,14 @@ Launch read_pmix(const Variables& variables) {
   }
   Launch found;
   found.launcher = "PMIx";
-  found.rank = variables.needed("PMIX_RANK", 0, kMostRanks, "PMIX_RANK");
-  const std::optional<int> world = variables.number("PMI_SIZE", 1, kMostRanks);
+  found.rank = variables.needed("PMIX_RANK", 0, kMaxRanks, "PMIX_RANK");
+  const std::optional<int> world = variables.number("PMI_SIZE", 1, kMaxRanks);
   if (!world)
     throw UsageError(
         "PMIX_RANK is set, but nothing says how many ranks there are: set RANK, WORLD_SIZE and LOCAL_RANK");
   found.world = *world;
-  found.local_rank = variables.number("MPI_LOCALRANKID", 0, kMostRanks).value_or(0);
-  found.local_world = variables.number("MPI_LOCALNRANKS", 1, kMostRanks).value_or(found.local_rank + 1);
+  found.local_rank = variables.number("MPI_LOCALRANKID", 0, kMaxRanks).value_or(0);
+  found.local_world = variables.number("MPI_LOCALNRANKS", 1, kMaxRanks).value_or(found.local_rank + 1);
   check(found, "PMIX_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
   return found;
 }

@@ -15,7 +15,7 @@ constexpr auto kPause = std::chrono::milliseconds(10);
 }  // namespace
 
 LayerHandover::LayerHandover(int num_layers, MakeLayer make_layer)
-    : most_ready_(static_cast<std::size_t>(num_layers)), make_layer_(std::move(make_layer)), to_make_(num_layers) {}
+    : max_ready_(static_cast<std::size_t>(num_layers)), make_layer_(std::move(make_layer)), to_make_(num_layers) {}
 
 std::unique_ptr<AttentionLayer> LayerHandover::take_free(const std::stop_token& stop) {
   if (to_make_ > 0) {
@@ -37,7 +37,7 @@ void LayerHandover::give_back(std::unique_ptr<AttentionLayer> layer) {
 
 bool LayerHandover::deliver(Delivery delivery, const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  if (!changed_.wait(lock, stop, [this] { return ready_.size() < most_ready_; })) return false;
+  if (!changed_.wait(lock, stop, [this] { return ready_.size() < max_ready_; })) return false;
   ready_.push_back(std::move(delivery));
   changed_.notify_all();
   return true;

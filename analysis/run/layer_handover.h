@@ -61,7 +61,7 @@ class LayerHandover {
   State receive(Delivery& delivery);
 
  private:
-  const std::size_t most_ready_;
+  const std::size_t max_ready_;
   const MakeLayer make_layer_;
   int to_make_;  ///< of the reading thread
   std::mutex mutex_;

@@ -32,14 +32,14 @@ std::string modified(const InputStatus& status) {
 }
 
 FoundInput compare(const std::string& path, const Json& input, const std::string& end_time,
-                   std::uint64_t most_hashed_bytes) {
+                   std::uint64_t max_hashed_bytes) {
   FoundInput found;
   try {
     const InputStatus status = input_status(path);
     const std::string hash = input[kContentHashName].text_or("");
     if (input["bytes"] != status.bytes) {
       found.problem = fmt::format("{} has changed since the study: it has {} bytes", path, status.bytes);
-    } else if (status.bytes <= most_hashed_bytes && !hash.empty()) {
+    } else if (status.bytes <= max_hashed_bytes && !hash.empty()) {
       found.hashed = true;
       if (content_hash(status) != hash) found.problem = fmt::format("{} has changed since the study", path);
     } else if (end_time.empty() || modified(status) > end_time) {
@@ -55,7 +55,7 @@ FoundInput compare(const std::string& path, const Json& input, const std::string
 }  // namespace
 
 FoundInput find_input(const std::string& manifest, std::size_t dump, const std::string& results_path,
-                      std::uint64_t most_hashed_bytes) {
+                      std::uint64_t max_hashed_bytes) {
   const Json document = parsed_json(manifest).value_or(nullptr);
   const Json& input = document["inputs"][dump];
   const std::string as_given = input["path"].text_or("");
@@ -64,7 +64,7 @@ FoundInput find_input(const std::string& manifest, std::size_t dump, const std::
   FoundInput first;
   for (const std::string& path : {absolute.empty() ? as_given : absolute,
                                   (fs::path(results_path).parent_path() / fs::path(as_given).filename()).string()}) {
-    FoundInput found = compare(path, input, document["end_time"].text_or(""), most_hashed_bytes);
+    FoundInput found = compare(path, input, document["end_time"].text_or(""), max_hashed_bytes);
     if (!found.path.empty()) return found;
     if (first.problem.empty()) first = std::move(found);
   }

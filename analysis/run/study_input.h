@@ -14,11 +14,11 @@ struct FoundInput {
 };
 
 /// Larger inputs are not hashed again: that takes longer than what needs them.
-inline constexpr std::uint64_t kMostHashedBytes = std::uint64_t{2} << 30;
+inline constexpr std::uint64_t kMaxHashedBytes = std::uint64_t{2} << 30;
 
 /// Dump number `dump` of the results file at `results_path` with this manifest. It is looked for where the study read
 /// it, then beside the results.
 FoundInput find_input(const std::string& manifest, std::size_t dump, const std::string& results_path,
-                      std::uint64_t most_hashed_bytes = kMostHashedBytes);
+                      std::uint64_t max_hashed_bytes = kMaxHashedBytes);
 
 }  // namespace attest

@@ -51,7 +51,7 @@ void UnitRunner::begin(Delivery delivery) {
   }
   study_layer([&] { layer_study_.submit(*delivery.layer); });
   submitted_.push_back(std::move(delivery));
-  if (submitted_.size() == most_submitted_) finish_one();
+  if (submitted_.size() == max_submitted_) finish_one();
 }
 
 void UnitRunner::finish_submitted() {

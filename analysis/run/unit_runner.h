@@ -21,7 +21,7 @@ class UnitRunner {
              UnitStore& store, StudyTally& tally)
       : study_(study),
         layer_study_(layer_study),
-        most_submitted_(most_submitted),
+        max_submitted_(most_submitted),
         handover_(handover),
         store_(store),
         tally_(tally) {}
@@ -56,7 +56,7 @@ class UnitRunner {
 
   const Study& study_;
   LayerStudy& layer_study_;
-  const std::size_t most_submitted_;
+  const std::size_t max_submitted_;
   LayerHandover& handover_;
   UnitStore& store_;
   StudyTally& tally_;

@@ -7,7 +7,7 @@
 namespace attest {
 
 UnitStore::UnitStore(UnitQueue& queue, const UnitSink& sink, int threads)
-    : queue_(queue), sink_(sink), most_held_(static_cast<std::size_t>(threads) + 1) {
+    : queue_(queue), sink_(sink), max_held_(static_cast<std::size_t>(threads) + 1) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
 }
 
@@ -17,7 +17,7 @@ void UnitStore::rethrow() {
 
 void UnitStore::put(FinishedUnit unit) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return waiting_.size() + storing_ < most_held_ || error_; });
+  changed_.wait(lock, [this] { return waiting_.size() + storing_ < max_held_ || error_; });
   rethrow();
   waiting_.push_back(std::move(unit));
   changed_.notify_all();

@@ -56,7 +56,7 @@ class UnitStore {
   UnitQueue& queue_;
   const UnitSink& sink_;
   /// One waits while each thread stores one. More would not help: storing is either faster than studying or not.
-  const std::size_t most_held_;
+  const std::size_t max_held_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<FinishedUnit> waiting_;

@@ -46,10 +46,10 @@ LogisticModel fit_logistic(std::span<const double> features, std::size_t count, 
   Vector target(rows), penalty = Vector::Constant(columns + 1, ridge), weights = Vector::Zero(columns + 1);
   for (Eigen::Index i = 0; i < rows; ++i) target[i] = failed[static_cast<std::size_t>(i)] != 0 ? 1 : 0;
   penalty[0] = 0;
-  constexpr int kMostSteps = 200;
+  constexpr int kMaxSteps = 200;
   constexpr double kEnough = 1e-10;
   double loss = loss_of(design * weights, target, weights, ridge);
-  for (int step = 0; step < kMostSteps; ++step) {
+  for (int step = 0; step < kMaxSteps; ++step) {
     const Vector chance = (design * weights).unaryExpr(&sigmoid);
     const Vector gradient = design.transpose() * (chance - target) + penalty.cwiseProduct(weights);
     const Vector variance = chance.array() * (1 - chance.array());

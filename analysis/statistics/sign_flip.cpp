@@ -100,7 +100,7 @@ SignFlipResult sign_flip_test(std::span<const double> differences, const SignFli
   constexpr double kUnbounded = std::numeric_limits<double>::infinity();
   const std::size_t n = differences.size();
   if (n == 0) return {.mean = std::numeric_limits<double>::quiet_NaN(), .p = 1, .low = -kUnbounded, .high = kUnbounded};
-  Subsets subsets = n <= kMostExactFlips ? all_subsets(differences) : drawn_subsets(differences, options);
+  Subsets subsets = n <= kMaxExactFlips ? all_subsets(differences) : drawn_subsets(differences, options);
   std::vector<double>& means = subsets.means;
   const auto all = static_cast<double>(means.size() + subsets.empty);
 
@@ -130,7 +130,7 @@ SignFlipResult sign_flip_test(std::span<const double> differences, const SignFli
 
 double smallest_sign_flip_p(std::size_t differences, const SignFlipOptions& options) {
   if (differences == 0) return 1;
-  if (differences > kMostExactFlips) return 1 / (1 + static_cast<double>(options.draws));
+  if (differences > kMaxExactFlips) return 1 / (1 + static_cast<double>(options.draws));
   return std::ldexp(1.0, 1 - static_cast<int>(differences));
 }
 

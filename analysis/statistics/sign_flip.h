@@ -16,11 +16,11 @@
 namespace attest {
 
 /// Up to so many differences all sign vectors are counted.
-inline constexpr std::size_t kMostExactFlips = 20;
+inline constexpr std::size_t kMaxExactFlips = 20;
 
 struct SignFlipOptions {
   double confidence = 0.95;     ///< of the interval, in (0, 1)
-  std::size_t draws = 100'000;  ///< sign vectors for more than kMostExactFlips differences
+  std::size_t draws = 100'000;  ///< sign vectors for more than kMaxExactFlips differences
   std::uint64_t seed = 0;       ///< of the draws; the same for all rows with as many differences
 };
 

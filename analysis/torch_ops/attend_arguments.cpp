@@ -12,7 +12,7 @@
 namespace attest {
 namespace {
 
-constexpr std::size_t kMostSelectors = 1024;  // a program that makes up texts must not fill the memory
+constexpr std::size_t kMaxSelectors = 1024;  // a program that makes up texts must not fill the memory
 
 std::shared_ptr<const Selector> make(const std::string& text) {
   SelectorSpec spec{.label = text, .name = {}, .options = {}};
@@ -35,7 +35,7 @@ std::shared_ptr<const Selector> selector_of(std::string_view text) {
   const std::lock_guard lock(mutex);
   if (const auto found = known.find(text); found != known.end()) return found->second;
   std::shared_ptr<const Selector> selector = make(std::string(text));
-  if (known.size() == kMostSelectors) known.clear();
+  if (known.size() == kMaxSelectors) known.clear();
   return known.emplace(text, std::move(selector)).first->second;
 }
 

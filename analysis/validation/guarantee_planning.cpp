@@ -75,7 +75,7 @@ std::int64_t fewest_zeros(double allowed, const Guarantee& guarantee) {
 double value_at(const Target& target, double deficit) { return target.at_least ? 1 - deficit : deficit; }
 
 /// The largest number of violations among n prompts that passes; -1 if none does.
-std::int64_t most_violations(std::int64_t n, const Guarantee& guarantee) {
+std::int64_t max_violations(std::int64_t n, const Guarantee& guarantee) {
   std::int64_t most = -1;
   while (most + 1 < n && (guarantee.kind == GuaranteeKind::observed
                               ? within(most + 1, n, guarantee.max_violating)
@@ -116,7 +116,7 @@ void find_passing_shares(const PromptNumbers& numbers, std::span<const Target> t
                          Evidence& evidence) {
   const std::vector<std::size_t> order = worst_first(numbers, targets);
   // A target for which few prompts count may allow fewer violations than all targets together.
-  for (std::int64_t k = most_violations(evidence.prompts, guarantee); k >= 0; --k) {
+  for (std::int64_t k = max_violations(evidence.prompts, guarantee); k >= 0; --k) {
     const std::vector<Target> met = met_by_all(numbers, std::span(order).subspan(static_cast<std::size_t>(k)), targets);
     if (!passes(judge(numbers, met, guarantee).certainty)) continue;
     for (std::size_t t = 0; t < targets.size(); ++t) evidence.targets[t].passes_at = met[t].value;

@@ -149,7 +149,7 @@ UnitValidation validate_units(const PromptSet& set, const ValidationRequest& req
     assignments.push_back(allocate(losses, validation.units, *options.io_budget, validation));
     slacks.push_back(0);
   } else {
-    const std::vector<FamilyMember> family = make_family(losses, validation.units, set.settings, kMostMembers);
+    const std::vector<FamilyMember> family = make_family(losses, validation.units, set.settings, kMaxMembers);
     for (std::size_t m = first_that_saves(family, losses, validation.units, set.settings); m < family.size(); ++m) {
       slacks.push_back(family[m].slack);
       assignments.push_back(family[m].assignment);
@@ -187,8 +187,8 @@ UnitValidation validate_units(const PromptSet& set, const ValidationRequest& req
     find_passing_values(validation.numbers, request.targets, request.guarantee, validation.members[about].evidence);
   std::vector<Miss> misses = misses_of(numbers[shown], request.targets);
   for (Miss& miss : misses) miss.prompt = split.certifying[miss.prompt];
-  validation.offenders = find_offenders(
-      set, request.targets, misses, settings_of_heads(set, validation.units, in_the_way.assignment), kMostOffenders);
+  validation.offenders = find_offenders(set, request.targets, misses,
+                                        settings_of_heads(set, validation.units, in_the_way.assignment), kMaxOffenders);
   return validation;
 }
 

@@ -60,7 +60,7 @@ struct UnitRequest {
 };
 
 /// How many members of a family are judged at most.
-inline constexpr std::size_t kMostMembers = 400;
+inline constexpr std::size_t kMaxMembers = 400;
 
 /// Memory does not grow with the prompts but for their numbers. Throws UsageError if the io budget is below what every
 /// unit reads at least.

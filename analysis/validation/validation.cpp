@@ -179,7 +179,7 @@ Validation validate(const PromptSet& set, const ValidationRequest& request) {
         prompts_to_decide(evidence_at(in_the_way.setting), in_the_way.evidence, request.targets, request.guarantee);
   const std::vector<Miss> misses = misses_of(numbers, request.targets);
   validation.offenders =
-      find_offenders(set, request.targets, misses, same_setting(set, in_the_way.setting), kMostOffenders);
+      find_offenders(set, request.targets, misses, same_setting(set, in_the_way.setting), kMaxOffenders);
   for (const Miss& miss : misses)
     if (request.targets[miss.target].of_answers()) validation.wrong_answers.push_back(miss.prompt);
   return validation;

@@ -55,7 +55,7 @@ struct ValidationRequest {
 };
 
 /// The offenders that a Validation holds at most.
-inline constexpr std::size_t kMostOffenders = 10'000;
+inline constexpr std::size_t kMaxOffenders = 10'000;
 
 /// By fixed sequence: settings are tested from the safest down, each at the full level; the first that is not certified
 /// ends the sequence (README.md, "Choosing a setting"). Throws UsageError if the guarantee does not fit the targets,

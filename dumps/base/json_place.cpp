@@ -10,7 +10,7 @@
 
 namespace attest {
 
-constexpr std::size_t kMostExpected = 600;  // bytes, of which each may become four
+constexpr std::size_t kMaxExpected = 600;  // bytes, of which each may become four
 
 std::string inside(std::string_view place, std::string_view name) {
   return place.empty() ? excerpt(name, 60) : fmt::format("{}.{}", place, excerpt(name, 60));
@@ -40,7 +40,7 @@ const Json& JsonPlace::value() const {
 
 const std::string& JsonPlace::text() const {
   if (value_ == nullptr || !value_->is_text()) refuse("a text");
-  if (value_->text().size() > kMostText) refuse(fmt::format("a text of at most {} bytes", kMostText));
+  if (value_->text().size() > kMaxText) refuse(fmt::format("a text of at most {} bytes", kMaxText));
   return value_->text();
 }
 
@@ -49,7 +49,7 @@ const std::string& JsonPlace::one_of(const std::vector<std::string>& texts) cons
     return value_->text();
   std::string expected = texts.size() > 1 ? "one of " : "";
   for (const std::string& text : texts) expected += (&text == texts.data() ? "\"" : ", \"") + text + "\"";
-  refuse(excerpt(expected, kMostExpected));  // a file may have given some of them
+  refuse(excerpt(expected, kMaxExpected));  // a file may have given some of them
 }
 
 bool JsonPlace::flag() const {
@@ -74,7 +74,7 @@ double JsonPlace::number() const {
 
 std::vector<JsonPlace> JsonPlace::elements() const {
   if (value_ == nullptr || !value_->is_array()) refuse("a list");
-  if (value_->size() > kMostElements) refuse(fmt::format("a list of at most {} elements", kMostElements));
+  if (value_->size() > kMaxElements) refuse(fmt::format("a list of at most {} elements", kMaxElements));
   std::vector<JsonPlace> places;
   places.reserve(value_->size());
   for (const Json& element : value_->elements())

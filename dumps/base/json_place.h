@@ -33,18 +33,18 @@ class JsonPlace {
 
   /// Of any kind.
   const Json& value() const;
-  /// Of at most kMostText bytes: a name or a sentence.
+  /// Of at most kMaxText bytes: a name or a sentence.
   const std::string& text() const;
-  static constexpr std::size_t kMostText = 1 << 16;
+  static constexpr std::size_t kMaxText = 1 << 16;
   const std::string& one_of(const std::vector<std::string>& texts) const;
   bool flag() const;
   std::int64_t whole(std::int64_t min, std::int64_t max) const;
   std::uint64_t unsigned_whole() const;
   /// Finite and at least 0.
   double number() const;
-  /// At most kMostElements: a place takes ten times the memory of its value.
+  /// At most kMaxElements: a place takes ten times the memory of its value.
   std::vector<JsonPlace> elements() const;
-  static constexpr std::size_t kMostElements = 1 << 20;
+  static constexpr std::size_t kMaxElements = 1 << 20;
   std::vector<std::string> texts() const;
   /// Each finite and at least 0.
   std::vector<double> numbers() const;

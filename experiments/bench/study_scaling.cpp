@@ -18,11 +18,11 @@ std::vector<ScalingRow> bench_scaling(SyntheticOptions dump, const std::string& 
                                       const StudyBenchOptions& options) {
   const std::string path = folder + "/dump.h5", partial = folder + "/partial";
   std::vector<ScalingRow> rows;
-  for (const std::int64_t tokens : scaling_steps(kLeastScalingTokens, dump.num_tokens)) {
+  for (const std::int64_t tokens : scaling_steps(kMinScalingTokens, dump.num_tokens)) {
     dump.num_tokens = tokens;
     write_synthetic_dump(dump, path, true, options.threads);
     if (rows.empty()) time_study(path, partial, options);  // loads the GPU's code
-    for (const std::int64_t queries : scaling_steps(kLeastScalingQueries, dump.num_queries)) {
+    for (const std::int64_t queries : scaling_steps(kMinScalingQueries, dump.num_queries)) {
       ScalingRow row;
       row.tokens = tokens;
       row.queries = queries;

@@ -12,7 +12,7 @@ namespace attest {
 
 /// Steps of four from `least` up to `most`, which is one of them; `most` alone if it is less.
 std::vector<std::int64_t> scaling_steps(std::int64_t least, std::int64_t most);
-inline constexpr std::int64_t kLeastScalingTokens = 4096, kLeastScalingQueries = 4;
+inline constexpr std::int64_t kMinScalingTokens = 4096, kMinScalingQueries = 4;
 
 /// The study of a synthetic dump.
 struct ScalingRow {

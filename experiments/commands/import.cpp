@@ -31,7 +31,7 @@ struct ImportCommand {
   bool bfloat16_bits = false, force = false;
 };
 
-constexpr int kMostLayers = 1 << 20, kMostRecorded = 1 << 20;
+constexpr int kMaxLayers = 1 << 20, kMaxRecorded = 1 << 20;
 
 using Span = std::pair<std::int64_t, std::int64_t>;
 
@@ -103,7 +103,7 @@ void add_import(Command& program, const GlobalOptions& global) {
       .required();
   command.option("-o,--output", options.target, "The dump").required().takes(file_name()).type("DUMP");
   const Check pattern = text_that_is("a pattern such as model.layers.{l}.q"), axes = text_that_is("axes such as HTD"),
-              name = text_that_is("a name"), position = whole_number(0), layer = whole_number(0, kMostLayers);
+              name = text_that_is("a name"), position = whole_number(0), layer = whole_number(0, kMaxLayers);
   command.option("--q", options.q_names, "Names of the queries: {l} is the layer, {s} the sample (default: usual ones)")
       .takes(pattern)
       .type("PATTERN");
@@ -139,9 +139,9 @@ void add_import(Command& program, const GlobalOptions& global) {
       .takes(layer)
       .type("L,...");
   command.option("--num-layers", options.num_layers, "Layers of the model (default: the last one found)")
-      .takes(whole_number(1, kMostLayers));
+      .takes(whole_number(1, kMaxLayers));
   command.option("--last", options.last, "Queries of each request of FlashInfer's flight recorder (default: 4)")
-      .takes(whole_number(1, kMostRecorded))
+      .takes(whole_number(1, kMaxRecorded))
       .type("N");
   command.option("--model", options.model, "Name of the model").takes(name).shows_default();
   command.option("--rope", options.rope, "Rotary parameters of the model, as a JSON object");

@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMostCells = 10'000;
+constexpr std::int64_t kMaxCells = 10'000;
 
 struct ReportCommandOptions {
   ResultsArguments results;
@@ -123,7 +123,7 @@ void add_report(Command& program, const GlobalOptions& global) {
       .type("NAMES");
   command
       .option("--cells", options->report.cells.most, "Worst cells to list, of each selector by each of three criteria")
-      .takes(whole_number(0, kMostCells))
+      .takes(whole_number(0, kMaxCells))
       .shows_default()
       .type("N");
   command.option("--size", options->bytes, "Of the page; the map has as many numbers, and digits, as fit")

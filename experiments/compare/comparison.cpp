@@ -156,7 +156,7 @@ bool Comparison::all_equal() const {
 }
 
 std::size_t Comparison::prompts_needed(std::size_t family) const {
-  for (std::size_t n = 1; n <= kMostExactFlips + 1; ++n)
+  for (std::size_t n = 1; n <= kMaxExactFlips + 1; ++n)
     if (smallest_sign_flip_p(n, test) <= alpha() / static_cast<double>(family)) return n;
   return 0;
 }

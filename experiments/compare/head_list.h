@@ -21,6 +21,6 @@ std::vector<ListedHead> largest_differences(const Comparison& comparison, const 
                                             std::size_t most);
 
 /// The row whose heads are worth a look: the changed one with the smallest p, else any. Null if no row differs.
-const ComparedRow* most_changed_row(const Comparison& comparison);
+const ComparedRow* max_changed_row(const Comparison& comparison);
 
 }  // namespace attest

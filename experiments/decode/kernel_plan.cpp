@@ -15,8 +15,8 @@ namespace {
 constexpr double kSelectionKeep = 0.273;
 /// The factor of the paper's comparison of skip_softmax (kernels/selectors/skip_softmax.cpp).
 constexpr double kSkipFactor = 1000;
-constexpr std::int64_t kFocusLength = 16384, kMostLength = std::int64_t{1} << 24;
-constexpr std::size_t kMostLengths = 100;
+constexpr std::int64_t kFocusLength = 16384, kMaxLength = std::int64_t{1} << 24;
+constexpr std::size_t kMaxLengths = 100;
 
 KernelSetting delta_of(double delta) { return {.kind = "delta", .value = delta}; }
 KernelSetting keep_of(double share) { return {.kind = "keep", .value = share}; }
@@ -90,9 +90,9 @@ bool parse_length(std::string_view text, std::int64_t& length) {
   const bool kilo = text.ends_with('K') || text.ends_with('k');
   if (kilo) text.remove_suffix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
-  if (error != std::errc{} || end != text.data() + text.size() || length < 1 || length > kMostLength) return false;
+  if (error != std::errc{} || end != text.data() + text.size() || length < 1 || length > kMaxLength) return false;
   if (kilo) length *= 1024;
-  return length <= kMostLength;
+  return length <= kMaxLength;
 }
 
 }  // namespace
@@ -139,7 +139,7 @@ std::vector<std::int64_t> parse_lengths(std::string_view text, std::string_view 
         throw UsageError(fmt::format("{}: {} tokens are there twice", option, length));
       lengths.push_back(length);
     }
-    if (lengths.size() > kMostLengths) throw UsageError(fmt::format("{}: more than {} lengths", option, kMostLengths));
+    if (lengths.size() > kMaxLengths) throw UsageError(fmt::format("{}: more than {} lengths", option, kMaxLengths));
     if (comma == std::string_view::npos) return lengths;
     rest.remove_prefix(comma + 1);
   }

@@ -175,11 +175,11 @@ std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& pat
     ++files[fs::path(paths[i]).stem().string()];
     std::ranges::copy(studies[i].points("kernel_latency"), std::back_inserter(all));
     const std::vector<KernelPoint> mine = studies[i].pooled([](const KernelMeasurement&) { return true; });
-    if (mine.size() > kMostPoints)
+    if (mine.size() > kMaxPoints)
       throw InputError(
           fmt::format("{}: measurements are of {} different methods, settings, lengths or batch sizes, "
                       "expected at most {}",
-                      paths[i], mine.size(), kMostPoints));
+                      paths[i], mine.size(), kMaxPoints));
     others.insert(others.end(), mine.begin(), mine.end());
   }
   std::pair<std::int64_t, std::int64_t> lengths = {std::numeric_limits<std::int64_t>::max(), 0};

@@ -78,9 +78,9 @@ class KernelStudy {
 };
 
 /// Of a bench. A run has some hundreds; a damaged file may have any number.
-inline constexpr std::size_t kMostPoints = 1000;
+inline constexpr std::size_t kMaxPoints = 1000;
 
-/// Throws InputError if a file is no kernel report or has more than kMostPoints, UsageError if one is named twice.
+/// Throws InputError if a file is no kernel report or has more than kMaxPoints, UsageError if one is named twice.
 std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& paths);
 
 /// "FFD delta 5", "FFD 4-bit keep 6 %", "SDPA flash".

@@ -14,7 +14,7 @@ namespace delta_validation_figure {
 
 Figure curves_figure(const ModelStudy& study, const std::vector<DeltaValidation>& validations,
                      const ExperimentOptions& options) {
-  constexpr double kLeastDeficit = 1e-6, kLeastError = 1e-3;  // smaller ones decide nothing
+  constexpr double kMinDeficit = 1e-6, kMinError = 1e-3;  // smaller ones decide nothing
   struct Shown {
     const char *title, *label;
     std::vector<const char*> columns;
@@ -32,8 +32,8 @@ Figure curves_figure(const ModelStudy& study, const std::vector<DeltaValidation>
     Panel panel{.title = shown.title, .x = {.label = "δ"}, .y = {.label = shown.label}, .series = {}};
     panel.y.factor = shown.factor;
     panel.y.scale = shown.scale;
-    if (shown.scale == Scale::deficit) panel.y.floor = kLeastDeficit;
-    if (shown.scale == Scale::logarithmic && shown.factor == 1) panel.y.floor = kLeastError;
+    if (shown.scale == Scale::deficit) panel.y.floor = kMinDeficit;
+    if (shown.scale == Scale::logarithmic && shown.factor == 1) panel.y.floor = kMinError;
     panel.show_x = figure.panels.size() >= 2;
     for (const DeltaValidation& v : validations)
       for (std::size_t c = 0; c < shown.columns.size(); ++c) {

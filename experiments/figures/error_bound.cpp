@@ -82,7 +82,7 @@ double shown_lambda(const std::vector<double>& lambdas) {
 }
 
 std::vector<Panel> panels_of(double lambda) {
-  constexpr double kLeastShare = 1e-6;
+  constexpr double kMinShare = 1e-6;
   struct Shown {
     const char *column, *title;
     std::size_t style;
@@ -102,7 +102,7 @@ std::vector<Panel> panels_of(double lambda) {
                 .x = layers ? Axis{.label = "layer", .whole_numbers = true} : Axis{.label = "λ (nats)"},
                 .y = {.label = label, .scale = Scale::logarithmic},
                 .series = {}};
-    if (&series != &alphas) panel.y.floor = kLeastShare;
+    if (&series != &alphas) panel.y.floor = kMinShare;
     for (const Shown& shown : series) {
       panel.series.push_back({.curve = layers ? layers_curve(lambda) : "all layers",
                               .title = shown.title,

@@ -152,12 +152,12 @@ Axis keep_colours(const Map& map, const ExperimentOptions& options) {
 Axis quality_colours(const std::map<Head, double>& values, const ExperimentOptions& options) {
   const double least = extreme(values, false, 1);
   if (options.linear_axes) return {.label = {}, .low = std::min(0.5, least), .high = 1};
-  constexpr double kLeastDeficit = 1e-4, kUsualDeficit = 0.1;
+  constexpr double kMinDeficit = 1e-4, kUsualDeficit = 0.1;
   return {.label = {},
           .scale = Scale::deficit,
-          .low = kLeastDeficit,
+          .low = kMinDeficit,
           .high = std::max(kUsualDeficit, 1 - least),
-          .floor = kLeastDeficit};
+          .floor = kMinDeficit};
 }
 
 Figure map_figure(const ModelStudy& study, const Policy& policy, const Map& map, const ExperimentOptions& options) {

@@ -73,7 +73,7 @@ const ScaledFormat* first_of(const KvRangeStudy& study, bool keys) {
 }
 
 std::vector<Panel> panels_of(const KvRangeStudy& study) {
-  constexpr double kLeastShare = 1e-7;
+  constexpr double kMinShare = 1e-7;
   std::vector<Panel> panels;
   const auto series = [&](const std::string& curve, const std::string& title, const std::string& column,
                           std::size_t style) {
@@ -93,7 +93,7 @@ std::vector<Panel> panels_of(const KvRangeStudy& study) {
     Panel losses{.title = fmt::format("({}) {} as {}", char('a' + panels.size()), side_words(keys),
                                       display_name(format_name(*format))),
                  .x = {.label = "layer", .whole_numbers = true},
-                 .y = {.label = "share", .scale = Scale::logarithmic, .floor = kLeastShare},
+                 .y = {.label = "share", .scale = Scale::logarithmic, .floor = kMinShare},
                  .series = {}};
     std::size_t style = 3;
     for (const char* scale : {"run", "unit"}) {

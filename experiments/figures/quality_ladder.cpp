@@ -132,7 +132,7 @@ void share_range(std::vector<Panel>& panels, const std::vector<Point>& points) {
 
 std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Point>& points,
                              const ExperimentOptions& options) {
-  constexpr double kLeastDeficit = 1e-6;  // a smaller one decides nothing
+  constexpr double kMinDeficit = 1e-6;  // a smaller one decides nothing
   double least = std::numeric_limits<double>::infinity();
   for (const Point& point : points)
     if (!point.selector->is_oracle() && point.io > 0) least = std::min(least, point.io);
@@ -146,7 +146,7 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Point>& 
                 .show_y = i % 2 == 0};
     // Oracles reach down to a handful of tokens, which would fill the panel.
     if (std::isfinite(least)) panel.x.low = 100 * least / 1.3;
-    if (!options.linear_axes) panel.y.floor = kLeastDeficit;
+    if (!options.linear_axes) panel.y.floor = kMinDeficit;
     for (const PooledSelector& selector : study.selectors()) {
       if (selector.group.name == "exact") continue;
       panel.series.push_back({.curve = curve_name(selector.group.label),

@@ -140,7 +140,7 @@ Table table_of(const std::vector<Row>& rows) {
 }
 
 std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Row>& rows, const ExperimentOptions& options) {
-  constexpr double kLeastDeficit = 1e-6;  // a smaller one decides nothing
+  constexpr double kMinDeficit = 1e-6;  // a smaller one decides nothing
   struct Shown {
     const char *title, *label, *column;
   };
@@ -156,7 +156,7 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Row>& ro
     if (!options.linear_axes && panels.empty()) panel.y.scale = Scale::logarithmic;
     if (!options.linear_axes && !kept) {
       panel.y.scale = Scale::deficit;
-      panel.y.floor = kLeastDeficit;
+      panel.y.floor = kMinDeficit;
     }
     for (const Row& row : rows) {
       // A row of each rule of the first family at the first target stands for its curve.

@@ -153,7 +153,7 @@ std::optional<Finding> need_finding(const std::vector<const HeadCurve*>& heads) 
   std::vector<std::string> never;
   std::vector<std::pair<std::size_t, const HeadCurve*>> needs;
   for (const HeadCurve* head : heads)
-    if (const auto point = head->least_point(true))
+    if (const auto point = head->min_point(true))
       needs.emplace_back(*point, head);
     else
       never.push_back(head_in_words(head->head));

@@ -116,7 +116,7 @@ double mass_at(const HeadCurve& head, std::optional<std::size_t> point) {
 
 }  // namespace
 
-std::optional<std::size_t> HeadCurve::least_point(bool retrieval_prompts) const {
+std::optional<std::size_t> HeadCurve::min_point(bool retrieval_prompts) const {
   for (std::size_t i = 0; i < points.size(); ++i)
     if ((retrieval_prompts ? points[i].worst_retrieval_prompt : points[i].worst_prompt) >= kKeptMass) return i;
   return std::nullopt;
@@ -191,7 +191,7 @@ Figure map_figure(const ModelStudy& study, const RetrievalRanking& ranking) {
 Figure heads_figure(const ModelStudy& study, const std::vector<HeadCurve>& heads, const std::string& shown,
                     const ExperimentOptions& options) {
   constexpr std::size_t kDrawn = 5;
-  constexpr double kLeastDeficit = 1e-5;
+  constexpr double kMinDeficit = 1e-5;
   Figure figure{.name = "span_attribution_curves", .data = head_points(heads), .columns = 2};
   const auto of = std::ranges::find(heads, shown, [](const HeadCurve& h) { return h.of->group().label; });
   const bool by_delta = of->of->group().kind == SettingKind::delta;
@@ -201,7 +201,7 @@ Figure heads_figure(const ModelStudy& study, const std::vector<HeadCurve>& heads
                 .y = tokens ? Axis{.label = {}, .low = 0, .high = 1.05} : quality_axis({}, options),
                 .series = {}};
     if (!by_delta) panel.x.factor = 100;
-    if (!tokens && !options.linear_axes) panel.y.floor = kLeastDeficit;
+    if (!tokens && !options.linear_axes) panel.y.floor = kMinDeficit;
     for (const HeadCurve& head : heads)
       if (head.of->group().label == shown && head.rank <= kDrawn)
         panel.series.push_back({.curve = head_curve(head),
@@ -249,9 +249,9 @@ NamedTable heads_table(const ModelStudy& study, const RetrievalRanking& ranking,
        {{"mass_kept_1", kNumber, "mass kept"}, [](const Row& r) { return mass_at(r, paper_point(r, 0)); }},
        {{"paper_setting_2", kText, "setting"}, [](const Row& r) { return label_at(r, paper_point(r, 1)); }},
        {{"mass_kept_2", kNumber, "mass kept"}, [](const Row& r) { return mass_at(r, paper_point(r, 1)); }},
-       {{"least_setting_99", kText, "99 % everywhere"}, [](const Row& r) { return label_at(r, r.least_point(false)); }},
+       {{"least_setting_99", kText, "99 % everywhere"}, [](const Row& r) { return label_at(r, r.min_point(false)); }},
        {{"least_setting_99_retrieval", kText, "99 % where it retrieves"},
-        [](const Row& r) { return label_at(r, r.least_point(true)); }}});
+        [](const Row& r) { return label_at(r, r.min_point(true)); }}});
   return {
       "span_attribution_heads",
       fmt::format(

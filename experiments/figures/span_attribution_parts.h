@@ -37,7 +37,7 @@ struct HeadCurve {
 
   /// The first point, in the order of tokens kept, that keeps kKeptMass of the mass in every prompt, or in those in
   /// which it is a retrieval head.
-  std::optional<std::size_t> least_point(bool retrieval_prompts) const;
+  std::optional<std::size_t> min_point(bool retrieval_prompts) const;
 };
 
 Figure losses_figure(const ModelStudy& study, const std::vector<LossCurve>& curves, const std::set<int>& dense);

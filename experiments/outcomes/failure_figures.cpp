@@ -108,7 +108,7 @@ std::vector<CalibrationBin> calibration_bins(const std::vector<double>& values, 
 }
 
 Figure calibration_figure(const OutcomeStudy& study) {
-  constexpr std::size_t kMostBins = 10, kMostPanels = 6;
+  constexpr std::size_t kMaxBins = 10, kMaxPanels = 6;
   constexpr double kConfidence = 0.95;
   Figure figure{.name = "failure_prediction_calibration",
                 .note = "bars: 95 % intervals as if runs were independent",
@@ -124,7 +124,7 @@ Figure calibration_figure(const OutcomeStudy& study) {
   const std::vector<std::size_t> runs = all_runs(study);
   bool has_chances = false;
   for (const std::size_t p : drawn_predictors(study)) {
-    if (figure.panels.size() == kMostPanels) break;
+    if (figure.panels.size() == kMaxPanels) break;
     const Predictor& predictor = study.all.predictors[p];
     std::vector<double> values;
     std::vector<bool> failed;
@@ -132,7 +132,7 @@ Figure calibration_figure(const OutcomeStudy& study) {
       values.push_back(predictor.value(outcome.score));
       failed.push_back(outcome.failed);
     }
-    for (const CalibrationBin& bin : calibration_bins(values, failed, kMostBins)) {
+    for (const CalibrationBin& bin : calibration_bins(values, failed, kMaxBins)) {
       const ShareInterval share = clopper_pearson(bin.failures, bin.runs, kConfidence);
       figure.data.add_row({predictor.name, bin.median, bin.low, bin.high, static_cast<double>(bin.runs),
                            static_cast<double>(bin.failures),

@@ -1,4 +1,4 @@
-// failure_prediction_margin: what the predicted margin foretells with a threshold that nothing was learnt for.
+// failure_prediction_margin: the predicted margin as a predictor, with a threshold that nothing was learnt for.
 #include <fmt/core.h>
 
 #include <limits>

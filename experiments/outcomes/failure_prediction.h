@@ -13,7 +13,7 @@ namespace attest {
 
 struct FailurePrediction {
   const char* name = "failure_prediction";
-  const char* paper = "Open question: which metrics foretell a failed answer";
+  const char* paper = "Open question: which metrics predict a failed answer";
   const char* needs = "results, and files of attest tasks for the same prompts";
 };
 inline constexpr FailurePrediction kFailurePrediction;

@@ -16,7 +16,7 @@ namespace attest {
 namespace {
 
 /// So many numbers of single samples may fit on a page of the usual size; more are not looked at.
-constexpr std::size_t kMostSampleValues = 4'000'000;
+constexpr std::size_t kMaxSampleValues = 4'000'000;
 
 /// Metrics without which a report tells little.
 constexpr std::string_view kCore[] = {"recall", "lse_error", "mass_recall", "keep_ratio"};
@@ -111,7 +111,7 @@ class MapMaker {
     std::size_t values = 0;
     for (const MapSelector& selector : model_.selectors)
       values += 2 * std::size(kCore) * places * selector.settings.size();
-    single_samples_ = samples_.size() > 1 && values * samples_.size() <= kMostSampleValues;
+    single_samples_ = samples_.size() > 1 && values * samples_.size() <= kMaxSampleValues;
     const int model = static_cast<int>(data_.models.size());
     for (std::size_t s = 0; s < model_.selectors.size(); ++s)
       for (const std::string& name : metric_names(s)) add_arrays(model, static_cast<int>(s), name);

@@ -10,7 +10,7 @@
 namespace attest {
 namespace {
 
-constexpr std::size_t kMostPanels = 12;
+constexpr std::size_t kMaxPanels = 12;
 
 /// The curve's name with that of its study.
 std::string curve_of(const std::string& study, const std::string& curve) { return curve_name(study) + ": " + curve; }
@@ -63,7 +63,7 @@ bool can_be_facets(const std::vector<StudyResult>& results) {
   std::map<std::string, std::size_t> panels;
   for (const StudyResult& result : results)
     for (const Figure& figure : result.result.figures) panels[figure.name] += figure.panels.size();
-  return std::ranges::all_of(panels, [](const auto& entry) { return entry.second <= kMostPanels; });
+  return std::ranges::all_of(panels, [](const auto& entry) { return entry.second <= kMaxPanels; });
 }
 
 ExperimentResult facets(std::vector<StudyResult> results) {

@@ -44,8 +44,8 @@ Series curve_series(const ModelStudy& study, const QualityCurve& curve, const st
 
 Axis quality_axis(const std::string& label, const ExperimentOptions& options) {
   if (options.linear_axes) return {.label = label};
-  constexpr double kLeastDeficit = 1e-6;  // quality beyond it decides nothing
-  return {.label = label, .scale = Scale::deficit, .floor = kLeastDeficit};
+  constexpr double kMinDeficit = 1e-6;  // quality beyond it decides nothing
+  return {.label = label, .scale = Scale::deficit, .floor = kMinDeficit};
 }
 
 Axis error_axis(const std::string& label, bool some_negligible, const ExperimentOptions& options) {

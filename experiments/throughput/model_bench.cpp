@@ -19,7 +19,7 @@ namespace attest {
 namespace {
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;
-constexpr std::size_t kMostModelPoints = 1000;  // a run has some dozens; a damaged file may have any number
+constexpr std::size_t kMaxModelPoints = 1000;  // a run has some dozens; a damaged file may have any number
 constexpr std::string_view kMaker = "NVIDIA ";
 
 int count(const JsonPlace& at) { return static_cast<int>(at.whole(1, kLargestCount)); }
@@ -87,9 +87,9 @@ ModelBench read_model_bench(const std::string& path) {
                    .head_dim = count(model["head_dim"]),
                    .weight_bytes = positive(model["weight_bytes"])};
   for (const JsonPlace& each : fields["measurements"].elements()) bench.points.push_back(point_of(each));
-  if (bench.points.empty() || bench.points.size() > kMostModelPoints)
+  if (bench.points.empty() || bench.points.size() > kMaxModelPoints)
     throw InputError(
-        fmt::format("{}: has {} measurements, expected 1 to {}", path, bench.points.size(), kMostModelPoints));
+        fmt::format("{}: has {} measurements, expected 1 to {}", path, bench.points.size(), kMaxModelPoints));
   for (const JsonPlace& each : fields["left_out"].elements()) bench.left_out.push_back(left_out_text(each));
   return bench;
 }

@@ -152,13 +152,13 @@ Panel panel_of(const Kind& kind, const std::vector<Row>& rows, int batch, std::s
 /// None if nothing has more than one context.
 std::optional<Figure> figure_of(const Kind& kind, const ModelBench& bench, const std::vector<Row>& rows,
                                 const ExperimentOptions& options) {
-  constexpr std::size_t kMostPanels = 6;  // a page has no room for many
+  constexpr std::size_t kMaxPanels = 6;  // a page has no room for many
   const bool speed_up = kind.limit[0] != '\0';
   std::set<int> batches;
   std::set<std::int64_t> contexts;
   for (const Row& row : rows) {
     if (speed_up && (row.point.is_baseline() || std::isnan(row.point.over_flash))) continue;
-    if (batches.size() < kMostPanels) batches.insert(row.point.batch);
+    if (batches.size() < kMaxPanels) batches.insert(row.point.batch);
     contexts.insert(row.point.context);
   }
   if (contexts.size() < 2) return std::nullopt;

@@ -24,7 +24,7 @@ namespace attest {
 namespace {
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
-constexpr std::size_t kMostWhy = 600;  // bytes of a sentence of another, which may quote the file
+constexpr std::size_t kMaxWhy = 600;  // bytes of a sentence of another, which may quote the file
 constexpr std::int64_t kLargest = std::int64_t{1} << 40;
 
 Guarantee guarantee_of(const JsonPlace& claim) {
@@ -223,7 +223,7 @@ void check_units(const Recommended& recommended, const Recommended::ModelShape& 
 void check_studied(const Recommended& recommended) {
   const auto refuse = [&](const std::string& label, std::string_view why) {
     throw InputError(
-        printable(fmt::format("{}: the selector '{}': {}", recommended.path, excerpt(label), excerpt(why, kMostWhy))));
+        printable(fmt::format("{}: the selector '{}': {}", recommended.path, excerpt(label), excerpt(why, kMaxWhy))));
   };
   for (const SelectorSpec& spec : selectors_of(recommended)) {
     SettingKind kind = SettingKind::none;

@@ -113,7 +113,7 @@ void store_ggml(const KvRows& rows, const DeviceKvRows& on) {
   else if (rotation.channels <= 512)
     kv_tiles::launch_blocks<16>(on, steps);
   else
-    kv_tiles::launch_blocks<kv_tiles::kMostSlots>(on, steps);
+    kv_tiles::launch_blocks<kv_tiles::kMaxSlots>(on, steps);
 }
 
 }  // namespace

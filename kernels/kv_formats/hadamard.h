@@ -13,7 +13,7 @@ namespace hadamard_detail {
 
 template <class T>
 inline constexpr int kLanes = static_cast<int>(64 / sizeof(T));
-inline constexpr int kMostVectors = 16;  // that are held in registers together
+inline constexpr int kMaxVectors = 16;  // that are held in registers together
 
 template <std::size_t kStride, class T, class Vec, std::size_t... I>
 ATTEST_INLINE void within(Vec& v, std::index_sequence<I...>) {
@@ -72,8 +72,8 @@ void hadamard(const T* x, T* y, int n, T factor) {
   if (n < kL) {
     std::copy_n(x, n, y);
   } else {
-    stride = kMostVectors * kL;
-    for (int begin = 0; begin < n; begin += stride) transform<kMostVectors>(x + begin, y + begin, T{1});
+    stride = kMaxVectors * kL;
+    for (int begin = 0; begin < n; begin += stride) transform<kMaxVectors>(x + begin, y + begin, T{1});
   }
   for (; stride < n && n < kL; stride *= 2)  // of few channels
     for (int begin = 0; begin < n; begin += 2 * stride)

@@ -17,7 +17,7 @@ namespace attest::kv_tiles {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kWarps = kThreads / 32;
-inline constexpr int kMostSlots = 32;
+inline constexpr int kMaxSlots = 32;
 inline constexpr unsigned kAllLanes = 0xFFFFFFFFu;
 
 /// `rows` rows of `channels` numbers each, which tiles of `chunk` channels divide.
@@ -92,9 +92,9 @@ void launch(const DeviceKvRows& on, std::int64_t rows, std::int64_t channels, in
 
 /// What must be in one tile. Throws DeviceError if that is too much.
 inline void check_width(int channels) {
-  if (channels > kMostSlots * 32)
+  if (channels > kMaxSlots * 32)
     throw DeviceError("a format of a KV cache that takes " + std::to_string(channels) +
-                      " channels together, expected at most " + std::to_string(kMostSlots * 32) +
+                      " channels together, expected at most " + std::to_string(kMaxSlots * 32) +
                       " on a GPU; choose --device cpu");
 }
 
@@ -115,7 +115,7 @@ void launch_rows(const DeviceKvRows& on, const Steps& steps) {
   else if (slots <= 16)
     with.template operator()<16>();
   else
-    with.template operator()<kMostSlots>();
+    with.template operator()<kMaxSlots>();
 }
 
 /// Tiles of 32 * kSlots channels without regard to rows, for blocks that divide both.

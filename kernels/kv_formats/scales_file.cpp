@@ -21,8 +21,8 @@
 namespace attest {
 namespace {
 
-constexpr std::uint64_t kMostHeaderBytes = std::uint64_t{16} << 20;  // 100,000 tensors
-constexpr std::int64_t kMostScales = 1 << 16;                        // of one layer: as many KV heads
+constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{16} << 20;  // 100,000 tensors
+constexpr std::int64_t kMaxScales = 1 << 16;                        // of one layer: as many KV heads
 
 /// N of "model.layers.N.self_attn.k_scale"; nothing where there is none.
 std::optional<int> layer_of(std::string_view name) {
@@ -48,9 +48,9 @@ Json read_header(const InputFile& file) {
     throw InputError(fmt::format("{}: has {} bytes, expected a safetensors file", file.path(), file.size()));
   file.read(0, length);
   const auto bytes = little_endian<std::uint64_t>(length.data());
-  if (bytes > file.size() - length.size() || bytes > kMostHeaderBytes)
+  if (bytes > file.size() - length.size() || bytes > kMaxHeaderBytes)
     throw InputError(fmt::format("{}: its header is said to have {} bytes, expected a safetensors file with at most {}",
-                                 file.path(), bytes, std::min(kMostHeaderBytes, file.size() - length.size())));
+                                 file.path(), bytes, std::min(kMaxHeaderBytes, file.size() - length.size())));
   std::string text(bytes, '\0');
   file.read(length.size(), std::as_writable_bytes(std::span(text)));
   try {
@@ -69,8 +69,8 @@ std::vector<float> numbers_of(const InputFile& file, std::uint64_t data, const J
                                                : ElementType::float16;
   std::int64_t count = 1;
   for (const JsonPlace& size : tensor["shape"].elements()) {
-    count *= size.whole(1, kMostScales);
-    if (count > kMostScales) tensor["shape"].refuse("one number, or one per KV head");
+    count *= size.whole(1, kMaxScales);
+    if (count > kMaxScales) tensor["shape"].refuse("one number, or one per KV head");
   }
   const auto bytes = static_cast<std::size_t>(count) * size_of(element);
   const std::vector<JsonPlace> offsets = tensor["data_offsets"].elements();

@@ -59,9 +59,9 @@ struct Staged {
   static std::size_t bytes(int count) { return static_cast<std::size_t>((count + 1) / 2 * 2) * 6; }
   static bool fits(int count) { return count <= kMost && bytes(count) + kReducingBytes <= largest_shared_memory(); }
 
-  __device__ Staged(void* shared, int most_items)
+  __device__ Staged(void* shared, int max_items)
       : values(static_cast<float*>(shared)),
-        places(reinterpret_cast<std::uint16_t*>(values + (most_items + 1) / 2 * 2)) {}
+        places(reinterpret_cast<std::uint16_t*>(values + (max_items + 1) / 2 * 2)) {}
 
   __device__ void rank(const RowValues& in, const RowOrder& order, int row, int count) const {
 #pragma unroll 8

@@ -40,11 +40,11 @@ class BlockSort {
   }
 
   /// Splits a block's shared memory into the arrays below.
-  __device__ BlockSort(void* shared, int most_items)
+  __device__ BlockSort(void* shared, int max_items)
       : keys_(static_cast<std::uint32_t*>(shared)),
         values_(static_cast<float*>(shared)),
-        items_(reinterpret_cast<std::uint16_t*>(keys_ + padded(most_items))),
-        buckets_(reinterpret_cast<std::uint16_t*>(items_ + padded(most_items))),
+        items_(reinterpret_cast<std::uint16_t*>(keys_ + padded(max_items))),
+        buckets_(reinterpret_cast<std::uint16_t*>(items_ + padded(max_items))),
         words_(pairs_of_buckets() + kBuckets / 2 + 1) {}
 
   /// Calls at_place(item, place) for every item, places in descending order of value; equal values in ascending order

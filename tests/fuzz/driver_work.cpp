@@ -97,7 +97,7 @@ bool read_input(FuzzTarget& reader, const DriverOptions& options, Shared& shared
   const long own = peak_kib(RUSAGE_SELF), children = peak_kib(RUSAGE_CHILDREN);
   report.peak_kib = std::max(report.peak_kib, own);
   report.peak_child_kib = std::max(report.peak_child_kib, children);
-  if (static_cast<double>(std::max(own, children)) > options.most_gib * 1024 * 1024) {
+  if (static_cast<double>(std::max(own, children)) > options.max_gib * 1024 * 1024) {
     std::snprintf(shared.failure, sizeof shared.failure, "the process took %ld MiB of memory, its children %ld",
                   own / 1024, children / 1024);
     return false;

@@ -80,8 +80,8 @@ struct Watched {
       since = Clock::now();
       used_before = processor_seconds(process);
     }
-    return processor_seconds(process) - used_before > options.most_seconds ||
-           seconds_since(since) > kWaiting * options.most_seconds;
+    return processor_seconds(process) - used_before > options.max_seconds ||
+           seconds_since(since) > kWaiting * options.max_seconds;
   }
 };
 
@@ -144,7 +144,7 @@ std::optional<std::string> watch(const TargetInfo& target, const DriverOptions& 
       reader.input = kNoMore;
     } else if (reader.too_long(shared.begun, options)) {
       end(process);
-      return fmt::format("{} {} s", kNoEnd, options.most_seconds);
+      return fmt::format("{} {} s", kNoEnd, options.max_seconds);
     }
     wait_for_end();
   }
@@ -182,7 +182,7 @@ class Run {
 
   DriverReport drive() {
     const double used_before = seconds_of_children();
-    for (bool used_up = false; !used_up && report().failed < kMostFailures && !too_few_made();) {
+    for (bool used_up = false; !used_up && report().failed < kMaxFailures && !too_few_made();) {
       std::optional<std::string> failure = read(used_up);
       if (failure && target_.is_hdf5() && !options_.guarded) failure = once_more(*failure);
       if (failure) note(*failure);
@@ -197,7 +197,7 @@ class Run {
   Shared& shared() { return *pages_; }
   DriverReport& report() { return shared().report; }
   std::uint64_t first_of(std::uint64_t number) const { return number - number % options_.variants; }
-  bool too_few_made() { return report().unmade > kMostFailures + shared().next / 100; }
+  bool too_few_made() { return report().unmade > kMaxFailures + shared().next / 100; }
 
   std::optional<std::string> read(bool& used_up) {
     const pid_t process = start(target_, shared(), [&] {

@@ -15,8 +15,8 @@ struct DriverOptions {
   std::uint64_t first = 0;      ///< number of the first input
   std::uint64_t runs = 0;       ///< inputs; 0: as many as the time allows
   double seconds = 0;           ///< 0: as long as the inputs take
-  double most_seconds = 10;     ///< of one input, of the processor; six times as many on the clock
-  double most_gib = 2;          ///< resident memory of the process and of its children
+  double max_seconds = 10;      ///< of one input, of the processor; six times as many on the clock
+  double max_gib = 2;           ///< resident memory of the process and of its children
   std::uint64_t variants = 16;  ///< inputs of one file that HDF5 made: all but one have other bytes
   bool guarded = false;         ///< HDF5 files are read in children, as the program does, and not in the worker itself
   std::string failures = "";    ///< folder for the inputs that failed; empty: that for temporary files
@@ -24,7 +24,7 @@ struct DriverOptions {
 
 struct DriverReport {
   std::uint64_t accepted = 0, refused = 0;
-  std::uint64_t failed = 0;    ///< the run ends after kMostFailures
+  std::uint64_t failed = 0;    ///< the run ends after kMaxFailures
   std::uint64_t repaired = 0;  ///< of all: checksums of HDF5 had to be put right
   std::uint64_t crashes = 0;   ///< of HDF5 in the worker; each is read again in a guarded child
   std::uint64_t loops = 0;     ///< the worker ended after kLoopSeconds; some are read again in a guarded child
@@ -36,7 +36,7 @@ struct DriverReport {
   std::uint64_t worst_input = 0;
   long peak_kib = 0, peak_child_kib = 0;
 };
-inline constexpr std::uint64_t kMostFailures = 10;
+inline constexpr std::uint64_t kMaxFailures = 10;
 
 /// The input of a number, the same in every process, before its checksums are repaired.
 std::string make_input(const TargetInfo& target, const DriverOptions& options, std::uint64_t number);

@@ -39,7 +39,7 @@ bool run_one(const TargetInfo& target, const DriverOptions& options) {
       report.worst_seconds, static_cast<unsigned long long>(report.worst_input), report.peak_kib / 1024,
       report.peak_child_kib / 1024);
   std::fflush(stdout);
-  return report.failed == 0 && inputs > 0 && report.unmade <= kMostFailures + inputs / 100;
+  return report.failed == 0 && inputs > 0 && report.unmade <= kMaxFailures + inputs / 100;
 }
 
 struct FuzzOptions {
@@ -93,10 +93,10 @@ int run(int argc, char** argv) {
   program.option("--seconds", driver.seconds, "Time for all readers together").takes(real);
   program.option("--seed", driver.seed, "Seed; the inputs are a function of it").takes(number).shows_default();
   program.option("--first", driver.first, "Number of the first input").takes(number).shows_default();
-  program.option("--most-seconds", driver.most_seconds, "Seconds of the processor that one input may take")
+  program.option("--most-seconds", driver.max_seconds, "Seconds of the processor that one input may take")
       .takes(real)
       .shows_default();
-  program.option("--most-gib", driver.most_gib, "Memory that one input may take").takes(real).shows_default();
+  program.option("--most-gib", driver.max_gib, "Memory that one input may take").takes(real).shows_default();
   program.option("--variants", driver.variants, "Inputs of one file that HDF5 made; 4 in a short run")
       .takes(number)
       .shows_default();

@@ -61,9 +61,9 @@ inline void require(bool holds, std::string_view what) {
 
 /// Runs a reader. A refusal is an InputError or a UsageError of one printable line of at most `most` bytes; it has
 /// `named` (a path) in it.
-inline constexpr std::size_t kMostSentence = 4000;
+inline constexpr std::size_t kMaxSentence = 4000;
 template <class Read>
-Outcome outcome_of(std::string_view named, Read&& read, std::size_t most = kMostSentence) {
+Outcome outcome_of(std::string_view named, Read&& read, std::size_t most = kMaxSentence) {
   std::string sentence;
   try {
     read();

@@ -15,7 +15,7 @@ extern "C" void __gcov_dump() __attribute__((weak));
 namespace attest::fuzz {
 namespace {
 
-constexpr std::uint64_t kMostCalls = 100'000;  // two milliseconds of the loop; a sound file needs some hundreds
+constexpr std::uint64_t kMaxCalls = 100'000;  // two milliseconds of the loop; a sound file needs some hundreds
 
 volatile int end_with = 0;
 std::uint64_t calls = 0;
@@ -50,6 +50,6 @@ LoopLimit::~LoopLimit() {
 extern "C" [[gnu::visibility("default")]] std::uint8_t H5F_sizeof_size(const void* file) {
   using namespace attest::fuzz;
   static const auto original = reinterpret_cast<decltype(&H5F_sizeof_size)>(dlsym(RTLD_NEXT, "H5F_sizeof_size"));
-  if (end_with != 0 && ++calls > kMostCalls) end_process(end_with);
+  if (end_with != 0 && ++calls > kMaxCalls) end_process(end_with);
   return original(file);
 }

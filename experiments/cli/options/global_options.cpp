@@ -13,8 +13,8 @@
 namespace attest {
 namespace {
 
-constexpr int kMostThreads = 1024;
-constexpr std::uint64_t kMostConfigBytes = 1'000'000;
+constexpr int kMaxThreads = 1024;
+constexpr std::uint64_t kMaxConfigBytes = 1'000'000;
 
 /// Processors that the scheduler may give to this process: a container or taskset may allow fewer than the machine has.
 int available_processors() {
@@ -42,7 +42,7 @@ int GlobalOptions::thread_count(const Launch* ranks) const {
 
 void add_global_options(Command& program, GlobalOptions& options) {
   program.config_file("--config", "Options from a TOML file, a [section] per command")
-      .takes(readable_file(kMostConfigBytes))
+      .takes(readable_file(kMaxConfigBytes))
       .type("FILE");
   program.version_flag("--version", version_report, "Versions of the program, LibTorch, CUDA, HDF5, and the GPU");
   program.option("--device", options.device, "auto, cpu, cuda, cuda:<i>, cuda:<i>,<j>, or cuda:all")
@@ -56,7 +56,7 @@ void add_global_options(Command& program, GlobalOptions& options) {
       .shows_default()
       .type("SIZE");
   program.option("--threads", options.threads, "CPU threads; 0: one per processor, shared by the ranks of a machine")
-      .takes(whole_number(0, kMostThreads))
+      .takes(whole_number(0, kMaxThreads))
       .shows_default()
       .type("N");
   program.option("--seed", options.seed, "Seed of whatever is random").takes(seed_number()).shows_default().type("N");

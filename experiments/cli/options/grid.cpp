@@ -15,7 +15,7 @@ namespace attest {
 namespace {
 
 constexpr std::size_t kMostSettings = 1000;
-constexpr int kMostDecimals = 15;
+constexpr int kMaxDecimals = 15;
 constexpr int kLargestExponent = 1000;  // beyond what a double has
 constexpr double kWhole = 0x1p53;       // doubles from here on have no decimals
 
@@ -92,9 +92,9 @@ class GridParser {
     if (parts.size() != 3 || !parse_decimal(parts[0], start) || !parse_decimal(parts[1], stop) ||
         !parse_decimal(parts[2], step))
       throw UsageError(fmt::format("{}: '{}' is not a range start:stop:step of finite numbers", option_, range));
-    if (std::max(start.digits, step.digits) > kMostDecimals)
+    if (std::max(start.digits, step.digits) > kMaxDecimals)
       throw UsageError(fmt::format("{}: '{}' has {} decimals, expected at most {}", option_, range,
-                                   std::max(start.digits, step.digits), kMostDecimals));
+                                   std::max(start.digits, step.digits), kMaxDecimals));
     if (!(step.value > 0) || stop.value < start.value)
       throw UsageError(fmt::format(
           "{}: the range '{}' is empty: expected a step above 0 and a stop not below the start", option_, range));

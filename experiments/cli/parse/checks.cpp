@@ -40,8 +40,8 @@ Check plain_whole_number(std::string expected, Number least, Number most) {
 
 std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
   constexpr double kMost = 366.0 * 24 * 3600;
-  constexpr std::ptrdiff_t kMostColons = 2;
-  if (std::ranges::count(text, ':') > kMostColons) return std::nullopt;
+  constexpr std::ptrdiff_t kMaxColons = 2;
+  if (std::ranges::count(text, ':') > kMaxColons) return std::nullopt;
   double seconds = 0;
   for (bool first = true;; first = false) {
     const std::string_view part = text.substr(0, text.find(':'));

@@ -15,7 +15,7 @@ namespace attest {
 namespace {
 
 constexpr int kSelectionThreads = 256, kSearchThreads = 1024, kMassThreads = 128;
-constexpr int kMostInShared = 16384;  // longer rows are read from device memory in every pass
+constexpr int kMaxInShared = 16384;  // longer rows are read from device memory in every pass
 
 /// Sub-blocks of every row.
 struct SubBlocks {
@@ -27,7 +27,7 @@ struct SubBlocks {
     return cache.length_of(pair) / kExactBlock * per_block;
   }
   __device__ std::int64_t row(int pair) const { return static_cast<std::int64_t>(pair) * most; }
-  std::size_t shared_bytes() const { return most <= kMostInShared ? static_cast<std::size_t>(most) * 4 : 0; }
+  std::size_t shared_bytes() const { return most <= kMaxInShared ? static_cast<std::size_t>(most) * 4 : 0; }
 };
 
 /// Marks the thread's sub-block, and adds the block's kept ones to the pair's count, which was 0.
@@ -213,7 +213,7 @@ void cuda_select_top_k(const ExactCache& cache, int sub_block, const float* maxi
   if (keep < 1) throw InputError("decode kernel: expected at least 1 sub-block to keep, found " + std::to_string(keep));
   const SubBlocks blocks(cache, sub_block);
   const std::size_t bytes = blocks.shared_bytes();
-  const auto kernel = blocks.most <= kMostInShared ? top_k_kernel<true> : top_k_kernel<false>;
+  const auto kernel = blocks.most <= kMaxInShared ? top_k_kernel<true> : top_k_kernel<false>;
   allow_shared_memory(kernel, bytes);
   kernel<<<static_cast<unsigned>(cache.pairs()), kSearchThreads, bytes, stream>>>(cache, blocks, maxima, keep,
                                                                                   selection);
@@ -238,18 +238,18 @@ std::size_t top_p_scratch(const ExactCache& cache, int sub_block) {
 void cuda_select_top_p(const ExactCache& cache, int sub_block, const float* scores, double p, std::byte* memory,
                        const BlockSelection& selection, cudaStream_t stream) {
   constexpr double kTolerance = 1e-6;  // so that equal weights do not hang on rounding
-  constexpr int kMostThreadBlocks = 1024;
+  constexpr int kMaxThreadBlocks = 1024;
   check_exact_cache(cache, sub_block);
   if (!(p > 0 && p <= 1)) throw InputError("decode kernel: expected p in (0, 1], found " + std::to_string(p));
   const SubBlocks blocks(cache, sub_block);
   const TopPScratch scratch(cache, blocks, memory);
   const auto pairs = static_cast<unsigned>(cache.pairs());
   clear_counts(cache, selection, stream);
-  state_kernel<<<dim3(static_cast<unsigned>(std::clamp(cache.max_blocks(), 1, kMostThreadBlocks)), pairs), kMassThreads,
+  state_kernel<<<dim3(static_cast<unsigned>(std::clamp(cache.max_blocks(), 1, kMaxThreadBlocks)), pairs), kMassThreads,
                  0, stream>>>(cache, blocks, scores, scratch);
   ATTEST_CUDA_LAUNCHED(state_kernel);
   const std::size_t bytes = blocks.shared_bytes();
-  const auto kernel = blocks.most <= kMostInShared ? top_p_kernel<true> : top_p_kernel<false>;
+  const auto kernel = blocks.most <= kMaxInShared ? top_p_kernel<true> : top_p_kernel<false>;
   allow_shared_memory(kernel, bytes);
   kernel<<<dim3(static_cast<unsigned>(cache.group), pairs), kSearchThreads, bytes, stream>>>(cache, blocks,
                                                                                              p - kTolerance, scratch);

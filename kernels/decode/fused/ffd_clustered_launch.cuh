@@ -60,7 +60,7 @@ class FfdClusteredGrid {
 
 /// The most items of a CTA up to which clusters shorten a call. Beyond, what counts is that all multiprocessors have
 /// work, and, where sequences may have different lengths, the same amount of it.
-inline int most_clustered_items(const FfdFusedParams& p, std::int64_t ctas) {
+inline int max_clustered_items(const FfdFusedParams& p, std::int64_t ctas) {
   const bool fills = ctas * 4 >= std::int64_t{3} * num_multiprocessors();
   return !fills ? 20 : p.batch == 1 ? 96 : 32;
 }
@@ -71,7 +71,7 @@ bool launch_ffd_clustered_kernel(const FfdCacheShape& s, const FfdFusedParams& p
     for (int shift = kMaxClusterShift; shift >= 0; --shift) {
       const std::int64_t ctas = p.pairs() << shift;
       if (ctas > num_multiprocessors()) continue;
-      if ((p.max_blocks >> shift) + 1 > most_clustered_items(p, ctas)) return false;
+      if ((p.max_blocks >> shift) + 1 > max_clustered_items(p, ctas)) return false;
       const FfdClusteredGrid<T, head_dim(), groups()> grid(p.pairs(), shift, stream);
       if (grid.resident() < p.pairs()) continue;
       grid.launch(p);

@@ -53,7 +53,7 @@ void launch_fused(const FfdCacheShape& shape, const FfdFusedParams& p, cudaStrea
   if (p.options.balance == FfdBalance::automatic &&
       (half ? launch_ffd_clustered_float16 : launch_ffd_clustered_bfloat16)(shape, p, stream))
     return;
-  if (most_ffd_items(p) > p.max_static_items) return launch(shape, p, stream);
+  if (max_ffd_items(p) > p.max_static_items) return launch(shape, p, stream);
   (half ? launch_ffd_static_float16 : launch_ffd_static_bfloat16)(shape, p, stream);
 }
 

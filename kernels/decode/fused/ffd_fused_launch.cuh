@@ -13,7 +13,7 @@ inline int ffd_fused_ctas() { return std::min(num_multiprocessors(), kFfdMaxCtas
 
 /// Full blocks and tails that a CTA has at most, at the longest lengths: a nineteenth more than its share
 /// (deal_items()).
-inline std::int64_t most_ffd_items(const FfdFusedParams& p) {
+inline std::int64_t max_ffd_items(const FfdFusedParams& p) {
   const std::int64_t share = p.pairs() * (p.max_blocks + 1) / ffd_fused_ctas() + 1;
   return share + share / 19 + 1;
 }
@@ -37,7 +37,7 @@ void launch_ffd_kernel(const FfdFusedParams& p, cudaStream_t stream) {
   config.blockDim = dim3(kFfdThreads);
   config.dynamicSmemBytes = kBytes;
   config.stream = stream;
-  const bool meets = !kStatic && p.phases == kFfdAllPhases && (kLate || most_ffd_items(p) > p.max_static_items);
+  const bool meets = !kStatic && p.phases == kFfdAllPhases && (kLate || max_ffd_items(p) > p.max_static_items);
   cudaLaunchAttribute attribute = begins_early();
   if (meets) {  // grid_barrier() needs all CTAs to be resident
     attribute.id = cudaLaunchAttributeCooperative;

@@ -23,10 +23,10 @@ struct FfdPart {
 /// What the CTAs of a cluster send to one of them.
 template <int D, int kGroups>
 struct FfdInbox {
-  static constexpr int kMostCtas = 16, kMostHeads = 4 * kGroups;
-  float4 sums[kMostHeads * (D / 4)];    ///< [CTA, quad of the receiver's share] of values
-  float2 state[kMostCtas][kMostHeads];  ///< [CTA][head] largest score, sum of weights
-  int kept[kMostCtas];                  ///< sub-blocks
+  static constexpr int kMaxCtas = 16, kMaxHeads = 4 * kGroups;
+  float4 sums[kMaxHeads * (D / 4)];   ///< [CTA, quad of the receiver's share] of values
+  float2 state[kMaxCtas][kMaxHeads];  ///< [CTA][head] largest score, sum of weights
+  int kept[kMaxCtas];                 ///< sub-blocks
 };
 
 template <int D, int kGroups, int kBits>
@@ -36,7 +36,7 @@ struct FfdFusedShared {
   static constexpr int kScanStages = D == 64 ? 4 : 2;
   static constexpr int kTileStages = kGroups == 1 ? 2 : 1;
   static constexpr int kTileBytes = Layout::kResidualTile + Layout::kValueTile;
-  static constexpr int kMostHeads = 4 * kGroups;
+  static constexpr int kMaxHeads = 4 * kGroups;
   static constexpr int kStateBytes = 4 * kGroups * kFfdStatePitch<D> * 4;
   static constexpr int kScanBytes = kScanStages * Pieces::kStage;
   static constexpr int kArea =
@@ -44,7 +44,7 @@ struct FfdFusedShared {
 
   /// In turn: a ring of records with a tile of sink and local blocks behind it, kept tiles, sums of values.
   alignas(128) std::uint8_t area[kFfdWarps][kArea];
-  alignas(16) std::uint16_t raw_query[kMostHeads * D];  ///< as the call has it
+  alignas(16) std::uint16_t raw_query[kMaxHeads * D];  ///< as the call has it
   FfdQueryFragments<D, kGroups> query;
   std::uint64_t scan_full[kFfdWarps][kScanStages], tile_full[kFfdWarps][kTileStages];
   std::uint64_t query_full, inbox_full;

@@ -40,7 +40,7 @@ TEST(CudaLayerStore, HoldsWhatManyThreadsPut) {
   SKIP_WITHOUT_GPU();
   constexpr std::size_t kBytes[] = {700'000'003, 300'000'001}, kPiece = 3'000'000;
   Stores stores;
-  stores.room->most_per_store = kBytes[0] + kBytes[1];
+  stores.room->max_per_store = kBytes[0] + kBytes[1];
   CudaLayerStore store = stores.make();
   for (int round = 0; round < 2; ++round) {  // again into the same memory
     ASSERT_TRUE(store.reserve(kBytes[0], kBytes[1]));
@@ -75,7 +75,7 @@ TEST(CudaLayerStore, HoldsWhatManyThreadsPut) {
 TEST(CudaLayerStore, APieceThatCannotBeReadGoesBack) {
   SKIP_WITHOUT_GPU();
   Stores stores;
-  stores.room->most_per_store = 1 << 20;
+  stores.room->max_per_store = 1 << 20;
   CudaLayerStore store = stores.make();
   ASSERT_TRUE(store.reserve(1000, 1000));
   for (std::size_t i = 0; i < 3 * CudaPieceRing::kPieces; ++i)
@@ -89,7 +89,7 @@ TEST(CudaLayerStore, APieceThatCannotBeReadGoesBack) {
 TEST(CudaLayerStore, TakesNoMoreThanItsRoom) {
   SKIP_WITHOUT_GPU();
   Stores stores;
-  stores.room->most_per_store = 3000;
+  stores.room->max_per_store = 3000;
   {
     CudaLayerStore store = stores.make(), other = stores.make();
     EXPECT_FALSE(store.reserve(2000, 1001));

@@ -214,7 +214,7 @@ def test_curves_and_bins_hold_all_runs(study):
 def test_the_report_shows_it(study, tmp_path):
     attest("report", *study.paths, "-o", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
-    assert "which metrics foretell a failed answer" in page and "Target span_recall.min" in page
+    assert "which metrics predict a failed answer" in page and "Target span_recall.min" in page
     assert attest("report", study.paths[1], "-o", tmp_path / "s.html", expect=2).stderr.count("\n") == 1
 
 

@@ -13,13 +13,13 @@ inline float plain_threshold(const std::vector<float>& w, double p) {
   for (;;) {
     const float mid = (lo + hi) / 2;
     double f = 0;
-    float least_above = std::numeric_limits<float>::infinity(), most_within = -least_above;
+    float min_above = std::numeric_limits<float>::infinity(), max_within = -min_above;
     for (float x : w) {
       if (x > mid) f += static_cast<double>(x);
-      if (x > lo) least_above = std::min(least_above, x);
-      if (x <= hi) most_within = std::max(most_within, x);
+      if (x > lo) min_above = std::min(min_above, x);
+      if (x <= hi) max_within = std::max(max_within, x);
     }
-    const float a = std::min(hi, least_above), b = std::max(lo, most_within);
+    const float a = std::min(hi, min_above), b = std::max(lo, max_within);
     if (f >= p)
       lo = mid;
     else
