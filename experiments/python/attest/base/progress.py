@@ -4,6 +4,12 @@ import sys
 import time
 
 
+def write_at_once(text):
+    """print() writes a line and its end one after the other: what an interrupt says could come between them."""
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
 class Progress:
     """`unit` in the plural; `scale`: how many of what is counted are one of it. `found`: what was done before."""
 
@@ -47,9 +53,9 @@ class Progress:
             filled = 30 * self.done // max(self.total, 1)
             text = f"\r\033[K[{'#' * filled}{'.' * (30 - filled)}] {text}"
             self.bar_shown = True
-        print(text, end="" if self.terminal else "\n", file=sys.stderr, flush=True)
+        write_at_once(text if self.terminal else text + "\n")
 
     def say(self, line):
         """A line of its own above the bar."""
         if not self.quiet:
-            print(("\r\033[K" if self.bar_shown else "") + line, file=sys.stderr, flush=True)
+            write_at_once(("\r\033[K" if self.bar_shown else "") + line + "\n")
