@@ -9,8 +9,6 @@
 
 namespace attest {
 
-inline constexpr int kMaxClusterShift = 4;  ///< 16 thread blocks, Hopper's largest cluster
-
 template <class T, int D, int kGroups>
 class FfdClusteredGrid {
  public:

@@ -65,7 +65,7 @@ FfdFusedParams params_of(const FfdCacheShape& shape, const FfdCacheView& cache, 
   p.batch = shape.batch, p.num_kv_heads = shape.num_kv_heads, p.group = shape.group;
   p.max_blocks = shape.max_blocks();
   p.ctas_per_pair = static_cast<int>(ffd_fused_ctas() / p.pairs());
-  p.one_length = p.batch == 1 && p.pairs() * p.ctas_per_pair * 20 >= std::int64_t{19} * ffd_fused_ctas();
+  p.one_length = p.batch == 1 && nearly_all(static_cast<int>(p.pairs()) * p.ctas_per_pair, ffd_fused_ctas());
   ffd_fused_scratch(shape, scratch, p);
   return p;
 }

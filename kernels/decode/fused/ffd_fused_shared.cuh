@@ -20,10 +20,12 @@ struct FfdPart {
   int2 ctas = {0, 0};                   ///< first and last that attend some of the pair
 };
 
+inline constexpr int kMaxClusterShift = 4;  ///< 16 thread blocks, Hopper's largest cluster
+
 /// What the CTAs of a cluster send to one of them.
 template <int D, int kGroups>
 struct FfdInbox {
-  static constexpr int kMaxCtas = 16, kMaxHeads = 4 * kGroups;
+  static constexpr int kMaxCtas = 1 << kMaxClusterShift, kMaxHeads = 4 * kGroups;
   float4 sums[kMaxHeads * (D / 4)];   ///< [CTA, quad of the receiver's share] of values
   float2 state[kMaxCtas][kMaxHeads];  ///< [CTA][head] largest score, sum of weights
   int kept[kMaxCtas];                 ///< sub-blocks
@@ -37,7 +39,7 @@ struct FfdFusedShared {
   static constexpr int kTileStages = kGroups == 1 ? 2 : 1;
   static constexpr int kTileBytes = Layout::kResidualTile + Layout::kValueTile;
   static constexpr int kMaxHeads = 4 * kGroups;
-  static constexpr int kStateBytes = 4 * kGroups * kFfdStatePitch<D> * 4;
+  static constexpr int kStateBytes = kMaxHeads * kFfdStatePitch<D> * 4;
   static constexpr int kScanBytes = kScanStages * Pieces::kStage;
   static constexpr int kArea =
       (std::max({kScanBytes + FfdLoneTile<D, kBits>::kBytes, kTileStages* kTileBytes, kStateBytes}) + 127) / 128 * 128;

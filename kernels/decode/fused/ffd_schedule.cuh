@@ -66,6 +66,9 @@ struct FfdSegment {
   __device__ int tail_tiles() const { return tail ? (tail_tokens() + 15) / 16 : 0; }
 };
 
+/// Whole CTAs may be dealt to pairs: few stay idle.
+__host__ __device__ constexpr bool nearly_all(int busy, int ctas) { return busy * 20 >= ctas * 19; }
+
 /// Run by a whole warp.
 __device__ inline FfdItems deal_items(const FfdFusedParams& p, int lane) {
   int least, most, sum;
@@ -84,8 +87,7 @@ __device__ inline FfdItems deal_items(const FfdFusedParams& p, int lane) {
   }
   FfdItems items;
   const int splits = min(p.ctas_per_pair, most);
-  // Few CTAs stay idle.
-  if (least == most && splits > 0 && p.batch * p.num_kv_heads * splits * 20 >= static_cast<int>(gridDim.x) * 19) {
+  if (least == most && splits > 0 && nearly_all(p.batch * p.num_kv_heads * splits, static_cast<int>(gridDim.x))) {
     items.per_pair = most;
     items.splits = splits;
     items.ctas = p.batch * p.num_kv_heads * splits;
