@@ -15,7 +15,7 @@ enum class KvTensor : std::uint8_t { k, v };
 /// Thread-safe.
 class KvArrival {
  public:
-  /// Nothing has arrived of k and v, which have so many bytes per KV head.
+  /// A new layer, of which nothing has arrived: bytes of k and of v per KV head.
   void begin(int num_heads, std::size_t key_bytes, std::size_t value_bytes);
   /// Bytes [offset, offset + bytes) of a tensor are there; each byte is told once.
   void add(KvTensor tensor, std::size_t offset, std::size_t bytes);

@@ -1,7 +1,6 @@
 // Settings of a selector: the parameter that a sweep varies.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string_view>

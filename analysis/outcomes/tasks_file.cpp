@@ -14,10 +14,10 @@
 #include "dumps/base/json_packed.h"
 #include "dumps/base/printable.h"
 #include "dumps/dump_info.h"
+#include "dumps/format/file_format.h"
 #include "dumps/hdf5/dataset.h"
 #include "dumps/hdf5/guarded_child.h"
 #include "dumps/hdf5/node.h"
-#include "dumps/inspect/file_format.h"
 
 namespace attest {
 namespace {

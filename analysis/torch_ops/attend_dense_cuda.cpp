@@ -42,8 +42,8 @@ bool is_dense_step(const CudaAttendCall& call) {
   const AttentionShape& shape = layer.shape;
   return layer.num_queries() == 1 && layer.element_type != ElementType::float32 && layer.logit_softcap == 0 &&
          shape.head_dim == shape.value_dim && (shape.head_dim == 64 || shape.head_dim == 128) &&
-         shape.group() <= kExactMostGroup && call.batch * shape.num_kv_heads <= kExactMostPairs &&
-         layer.num_tokens <= kExactMostTokens && keeps_all(*call.selector, layer);
+         shape.group() <= kExactMaxGroup && call.batch * shape.num_kv_heads <= kExactMaxPairs &&
+         layer.num_tokens <= kExactMaxTokens && keeps_all(*call.selector, layer);
 }
 
 bool cuda_attend_dense(const CudaAttendCall& call, DeviceArena& arena, Uploads& uploads, int* flag) {

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -64,6 +65,13 @@ void check_numbers(std::int64_t layer, double scale, double softcap, std::int64_
 }
 
 }  // namespace
+
+Tensor readable(const Tensor& tensor) {
+  constexpr std::uintptr_t kAlignment = 16;
+  const Tensor contiguous = tensor.contiguous();
+  return reinterpret_cast<std::uintptr_t>(contiguous.const_data_ptr()) % kAlignment == 0 ? contiguous
+                                                                                         : contiguous.clone();
+}
 
 AttendResults empty_results(const Tensor& q, const Tensor& k, const Tensor& v) {
   for (const auto& [name, tensor] : {std::pair("q", q), std::pair("k", k), std::pair("v", v)})

@@ -22,6 +22,9 @@ using AttendResults = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 /// out, lse and kept, not filled. Sizes are symbolic while torch.compile traces.
 AttendResults empty_results(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 
+/// `tensor` itself, or a copy if it is not contiguous or not aligned as kernels on the GPU load it.
+at::Tensor readable(const at::Tensor& tensor);
+
 /// The arguments but for the tensors' data.
 struct AttendArguments {
   AttentionLayer layer;

@@ -11,15 +11,6 @@ namespace {
 
 using at::Tensor;
 
-constexpr std::uintptr_t kAlignment = 16;  // of the kernels' loads
-
-/// `tensor` itself, unless it is not contiguous or not aligned.
-Tensor readable(const Tensor& tensor) {
-  const Tensor contiguous = tensor.contiguous();
-  return reinterpret_cast<std::uintptr_t>(contiguous.const_data_ptr()) % kAlignment == 0 ? contiguous
-                                                                                         : contiguous.clone();
-}
-
 /// [batch, N, heads, ...] as [batch, heads, N, ...], contiguous.
 Tensor by_heads(const Tensor& by_queries) {
   if (by_queries.size(1) != 1) return by_queries.transpose(1, 2).contiguous();

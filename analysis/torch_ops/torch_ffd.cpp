@@ -95,8 +95,7 @@ FfdResults FfdCacheHolder::decode(const Tensor& q, const Tensor& delta, double s
   const Tensor out = at::empty({shape_.batch, heads, 1, shape_.value_dim}, q.options());
   const Tensor lse = at::empty({shape_.batch, heads, 1}, q.options().dtype(at::kFloat));
   const Tensor kept = at::empty({shape_.batch, shape_.num_kv_heads, 1}, q.options().dtype(at::kInt));
-  if (memory_ && !q.is_meta())
-    memory_->decode(options, {q.contiguous(), delta, sinks.value_or(Tensor()), out, lse, kept});
+  if (memory_ && !q.is_meta()) memory_->decode(options, {readable(q), delta, sinks.value_or(Tensor()), out, lse, kept});
   return {out, lse, kept};
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <tuple>
 
-#include "kernels/decode/reference/ffd_shape.h"
+#include "kernels/decode/base/ffd_shape.h"
 
 namespace attest {
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/machine_limits.h"
 #include "dumps/base/output_place.h"
+#include "dumps/base/printable.h"
 #include "dumps/base/random_digits.h"
 
 namespace attest {
@@ -24,18 +24,12 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kMark = ".tmp-";
 
-fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
-
 /// The target's name with a mark and 64 random bits, in `folder` or else in the target's folder. A long name is cut,
 /// between two characters of UTF-8.
 std::string temporary_name(const std::string& target, const std::string& folder) {
   const fs::path place = folder.empty() ? folder_of(target) : fs::path(folder);
-  std::string stem = fs::path(target).filename().string();
-  if (constexpr std::size_t most = NAME_MAX - kMark.size() - kRandomDigits; stem.size() > most) {
-    std::size_t end = most;
-    while (end > 0 && (static_cast<unsigned char>(stem[end]) & 0xC0) == 0x80) --end;
-    stem.resize(end);
-  }
+  const std::string name = fs::path(target).filename().string();
+  const std::string_view stem = cut_text(name, NAME_MAX - kMark.size() - kRandomDigits);
   return (place / fmt::format("{}{}{}", stem, kMark, random_digits())).string();
 }
 

@@ -14,7 +14,8 @@ struct Character {
 
 Character first_character(std::string_view text);
 
-/// Of ASCII and C1, and what changes the direction of text, separates lines or is not shown.
+/// Whether it is a control character of ASCII or C1, or one that changes the direction of text, separates lines or is
+/// not shown.
 bool is_control(char32_t c);
 
 }  // namespace attest

@@ -9,15 +9,16 @@
 #include "dumps/base/printable.h"
 
 namespace attest {
+namespace {
 
 constexpr std::size_t kMaxExpected = 600;  // bytes, of which each may become four
 
+bool is_amount(const Json& value) { return value.is_number() && std::isfinite(value.number()) && value.number() >= 0; }
+
+}  // namespace
+
 std::string inside(std::string_view place, std::string_view name) {
   return place.empty() ? excerpt(name, 60) : fmt::format("{}.{}", place, excerpt(name, 60));
-}
-
-static bool is_amount(const Json& value) {
-  return value.is_number() && std::isfinite(value.number()) && value.number() >= 0;
 }
 
 void JsonPlace::refuse(std::string_view expected) const {

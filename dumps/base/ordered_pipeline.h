@@ -55,7 +55,7 @@ void run_ordered(std::int64_t jobs, int threads, const std::function<void(std::i
       for (int i = 1; i < threads && i < jobs; ++i) others.emplace_back(work);
     } catch (...) {  // no further thread can be started
       std::scoped_lock lock(mutex);
-      failure = std::current_exception();
+      if (!failure) failure = std::current_exception();
       turn.notify_all();
     }
     work();

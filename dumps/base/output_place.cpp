@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <sys/statvfs.h>
 
-#include <filesystem>
 #include <iterator>
 
 #include "dumps/base/error.h"
@@ -24,12 +23,9 @@ std::string size_text(double bytes) {
   return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
-fs::path folder_of(const std::string& target) {
-  const fs::path path = target;
-  return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
-
 }  // namespace
+
+fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
 
 void require_replaceable(const std::string& target) {
   std::error_code error;

@@ -1,9 +1,13 @@
 // Checks the place of an output file before it is written.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 namespace attest {
+
+/// The folder that a file is in; "." for a name alone.
+std::filesystem::path folder_of(const std::filesystem::path& file);
 
 /// Throws OutputError unless `target` is a regular file, a link to one, or not there. A rename would replace anything
 /// else, for instance /dev/null. Names that are too long for a file are told here, before the work.

@@ -38,10 +38,15 @@ std::string as_utf8(std::string_view text) {
   return result;
 }
 
+std::string_view cut_text(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
+  return text.substr(0, most);
+}
+
 std::string excerpt(std::string_view text, std::size_t most) {
   if (text.size() <= most) return printable(text);
-  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;  // no part of a character
-  return printable(text.substr(0, most)) + "...";
+  return printable(cut_text(text, most)) + "...";
 }
 
 }  // namespace attest

@@ -9,7 +9,7 @@ namespace attest {
 
 struct ProcessIdentity {
   std::string host;  ///< name of the machine, fit for messages
-  /// The same for processes that see each other\'s numbers: this start of the machine, and the container.
+  /// The same for processes that see each other's numbers: this start of the machine, and the container.
   std::string machine;
   pid_t process = 0;
   std::string started;  ///< distinguishes it from a later process of the same number

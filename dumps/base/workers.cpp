@@ -19,7 +19,7 @@ class Workers::Helpers {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  /// There are at least so many from here on.
+  /// Starts threads until there are `count`.
   void start(int count) {
     while (static_cast<int>(threads_.size()) < count)
       threads_.emplace_back([this, own = static_cast<int>(threads_.size()), after = round_] { serve(own, after); });

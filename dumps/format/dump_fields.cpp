@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -237,7 +236,7 @@ const Field<LayerInfo> kLayerFields[] = {
      .meaning = "scales of keys and of values in the engine's cache, where layers have their own; they go before the "
                 "k_scale and v_scale of `kv_cache`",
      .label = "cache scales"},
-    {.name = "output_gradient",
+    {.name = kOutputGradient.data(),
      .type = "float16",
      .shape = "[A, N, Hq, Dv]",
      .optional = kOptional,
@@ -268,6 +267,7 @@ Axes::Axes(const AttentionShape& shape, const SampleTokens& sample) : Axes(shape
 }
 
 std::int64_t& Axes::at(std::string_view symbol) { return sizes_[index_of_axis(symbol)]; }
+std::int64_t Axes::at(std::string_view symbol) const { return sizes_[index_of_axis(symbol)]; }
 
 std::vector<std::int64_t> Axes::sizes(std::string_view shape) const {
   std::vector<std::int64_t> result;

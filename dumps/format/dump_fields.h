@@ -26,6 +26,7 @@ class Axes {
 
   /// Throws std::logic_error for a symbol that is none of the format's.
   std::int64_t& at(std::string_view symbol);
+  std::int64_t at(std::string_view symbol) const;
   /// The sizes of "[Hkv, T, D]", -1 for an axis that is not known yet.
   std::vector<std::int64_t> sizes(std::string_view shape) const;
   /// "num_kv_heads, num_tokens, head_dim" of "[Hkv, T, D]".

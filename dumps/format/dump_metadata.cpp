@@ -133,7 +133,8 @@ DumpInfo read_header(const Group& root) {
     root.fail(fmt::format("attribute 'format' is '{}', expected '{}'{}", format, kDumpFormat, format_hint(format)));
   const std::int64_t version = root.integer_attribute("format_version", std::numeric_limits<std::int64_t>::min(),
                                                       std::numeric_limits<std::int64_t>::max());
-  if (version != 1) root.fail(fmt::format("attribute 'format_version' is {}, expected 1", version));
+  if (version != kDumpVersion)
+    root.fail(fmt::format("attribute 'format_version' is {}, expected {}", version, kDumpVersion));
 
   DumpInfo info;
   info.path = root.file().name;

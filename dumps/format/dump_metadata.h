@@ -21,7 +21,7 @@ struct DumpMetadata {
 DumpMetadata read_dump_metadata(const std::shared_ptr<const hdf5::OpenFile>& file);
 
 std::string encode(DumpMetadata metadata);
-/// Throws std::exception on bytes that encode() did not make.
+/// Throws std::exception on bytes that encode() did not make from metadata that keep the rules of the format.
 DumpMetadata decode(const std::string& bytes);
 
 }  // namespace attest

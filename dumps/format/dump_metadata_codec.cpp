@@ -118,6 +118,60 @@ void code(Coder& coder, DumpMetadata& metadata) {
     for (const int number : info.samples[i].layers) code(coder, *metadata.layers[i].try_emplace(number).first);
 }
 
+void require(bool plausible) {
+  if (!plausible) throw std::runtime_error("implausible");
+}
+
+/// The number of elements of a shape; nothing beyond 2^63.
+std::optional<std::int64_t> elements_of(const Axes& axes, const char* shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : axes.sizes(shape))
+    if (size < 0 || __builtin_mul_overflow(count, size, &count)) return std::nullopt;
+  return count;
+}
+
+void require_known(ElementType type) { require(type <= ElementType::float32); }
+
+/// What else relies on after reading: the rules of the table, and sizes. A file may have damaged the memory of the
+/// child that read it.
+template <class Owner>
+void check_fields(Owner& owner, const Axes& axes) {
+  for_each_field(owner, [&]<class Value>(const Field<Owner>& field, const Value& value) {
+    if constexpr (!std::is_same_v<Value, OnDemand> && !std::is_same_v<Value, TensorLocation>)
+      if (field.optional && value == Value()) return;  // not stored
+    if constexpr (std::is_integral_v<Value>) {
+      const bool by_axis = *field.range.max_axis != '\0';
+      require(value >= field.range.min && value <= (by_axis ? axes.at(field.range.max_axis) : field.range.max));
+    } else if constexpr (std::is_same_v<Value, TensorLocation>) {
+      if constexpr (requires { owner.element_type; }) {  // a layer
+        const std::optional<std::int64_t> elements = elements_of(axes, field.shape);
+        const std::size_t size = size_of(owner.element_type);
+        require(value.storage <= Storage::gzip && elements && value.bytes % size == 0 &&
+                value.bytes / size == static_cast<std::size_t>(*elements));
+      }
+    } else if constexpr (std::is_same_v<Value, std::vector<float>>) {
+      require(elements_of(axes, field.shape) == std::ssize(value));
+    }
+    if (field.fault != nullptr) require(field.fault(owner).empty());
+  });
+}
+
+void check(DumpMetadata& metadata) {
+  DumpInfo& info = metadata.info;
+  check_fields(info, Axes(info.shape));
+  for (std::size_t i = 0; i < info.samples.size(); ++i) {
+    SampleInfo& sample = info.samples[i];
+    const Axes axes(info.shape, sample);
+    check_fields(sample, axes);
+    for (auto& [number, layer] : metadata.layers[i]) {
+      require(number >= 0 && number < info.num_layers);
+      require_known(layer.element_type);
+      require_known(layer.output_type);
+      check_fields(layer, axes);
+    }
+  }
+}
+
 }  // namespace
 
 std::string encode(DumpMetadata metadata) {
@@ -131,6 +185,7 @@ DumpMetadata decode(const std::string& bytes) {
   DumpMetadata metadata;
   code(decoder, metadata);
   if (!decoder.at_end()) throw std::runtime_error("too long");
+  check(metadata);
   return metadata;
 }
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -155,7 +156,13 @@ struct DumpReader::State {
         file.path(), value_limits(file.stored_bytes(), bytes.size()),
         [&](ChildOutput& output) {
           const auto wide = hdf5::Dataset(hdf5::open_group(file.path(), group_path).open(field->name)).read_integers();
-          const std::vector<T> narrow(wide.begin(), wide.end());
+          std::vector<T> narrow(wide.size());
+          for (std::size_t i = 0; i < wide.size(); ++i) {
+            narrow[i] = static_cast<T>(wide[i]);
+            if (narrow[i] != wide[i])
+              throw InputError(fmt::format("{}: {}: entry {} is {}, expected {} to {}", file.path(), object, i, wide[i],
+                                           std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
+          }
           output.write(std::as_bytes(std::span(narrow)));
         },
         [&](ChildInput& input) { received = input.read(bytes); });

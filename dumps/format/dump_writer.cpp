@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -15,6 +14,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/format/field_writer.h"
+#include "dumps/format/format_names.h"
 #include "dumps/hdf5/float_format.h"
 #include "dumps/hdf5/writer.h"
 
@@ -148,8 +148,8 @@ DumpWriter::DumpWriter(const std::string& path, const DumpInfo& header, const Du
   const Handle& root = state_->file.root();
   const FieldWriter fields(state_->file, root, path + ": /", state_->header, Axes(state_->header.shape));
   fields.check();
-  state_->file.write_attribute(root, "format", "attention-dump");
-  state_->file.write_attribute(root, "format_version", 1);
+  state_->file.write_attribute(root, "format", kDumpFormat);
+  state_->file.write_attribute(root, "format_version", kDumpVersion);
   fields.write();
   state_->samples = state_->file.create_group(root, "samples");
 }

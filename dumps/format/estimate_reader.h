@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "dumps/attention_layer.h"
 #include "dumps/base/input_file.h"

@@ -64,7 +64,7 @@ class FieldWriter {
   std::string fault_of_value(const F& field, std::int64_t value) const {
     const bool by_axis = *field.range.max_axis != '\0';
     return fault_of_attribute(field.name, value, field.range.min,
-                              by_axis ? Axes(axes_).at(field.range.max_axis) : field.range.max);
+                              by_axis ? axes_.at(field.range.max_axis) : field.range.max);
   }
   std::string fault_of_value(const F& field, int value) const { return fault_of_value(field, std::int64_t{value}); }
   std::string fault_of_value(const F& field, const std::optional<std::int64_t>& value) const {

@@ -6,6 +6,7 @@
 namespace attest {
 
 inline constexpr const char* kDumpFormat = "attention-dump";
+inline constexpr int kDumpVersion = 1;
 inline constexpr const char* kStudyFormat = "attention-study";
 inline constexpr const char* kTasksFormat = "attest-tasks";
 

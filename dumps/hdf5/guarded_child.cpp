@@ -12,15 +12,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <new>
 #include <optional>
+#include <string>
 #include <system_error>
 
 #include "dumps/base/error.h"
 #include "dumps/base/file_descriptor.h"
 #include "dumps/base/machine_limits.h"
+#include "dumps/base/printable.h"
 #include "dumps/hdf5/handle.h"
 
 namespace attest {
@@ -31,9 +34,15 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 /// A page shared with the parent: holds the child's error, and what it was reading even if it crashes.
 struct ChildReport {
   char object[1024];
-  char error[3072 - sizeof(bool)];
-  bool little_memory;  ///< a limit of the session leaves less than the child should have
+  char error[3071];
+  std::uint8_t little_memory;  ///< not 0: a limit of the session leaves less than the child should have
 };
+
+/// For the parent: the file may have damaged the memory of the child, whose text may then have no end.
+template <std::size_t N>
+std::string text_of(const char (&written)[N]) {
+  return printable({written, ::strnlen(written, N)});
+}
 
 template <std::size_t N>
 void copy_text(char (&target)[N], std::string_view text) {
@@ -144,8 +153,7 @@ void confine(const ChildLimits& limits, std::size_t address_space) {
   const FileDescriptor null(open("/dev/null", O_WRONLY | O_CLOEXEC));
   dup2(null.get(), STDOUT_FILENO);
   dup2(null.get(), STDERR_FILENO);
-  if (address_space > 0 && !set_limit(RLIMIT_AS, address_space + limits.memory_bytes))
-    child_report->little_memory = true;
+  if (address_space > 0 && !set_limit(RLIMIT_AS, address_space + limits.memory_bytes)) child_report->little_memory = 1;
   set_limit(RLIMIT_CPU, limits.processor_seconds);
   // Wall-clock limit, for a child that blocks for ever; generous for slow disks.
   alarm(60 + 20 * limits.processor_seconds);
@@ -207,28 +215,28 @@ void run_without_child(const std::string& file, const ChildLimits& limits,
   receive(input);
 }
 
-[[noreturn]] void throw_for(const std::string& file, int status, const ChildReport& testament,
-                            const ChildLimits& limits) {
+[[noreturn]] void throw_for(const std::string& file, int status, const ChildReport& report, const ChildLimits& limits) {
   const bool reported = WIFEXITED(status) && WEXITSTATUS(status) == kReported;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kLimitReported) throw LimitError(testament.error);
+  const std::string object = text_of(report.object), error = text_of(report.error);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kLimitReported) throw LimitError(error);
   // With too little memory HDF5 crashes or says that it cannot allocate, which tells nothing of the file.
   const int ended_by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   const bool busy = ended_by == SIGXCPU || ended_by == SIGALRM;
-  const std::string_view said = reported ? testament.error : "";
+  const std::string_view said = reported ? std::string_view(error) : "";
   const bool of_memory = said.find("alloc") != said.npos || said.find("memory") != said.npos;
-  if (testament.little_memory && !busy && (!reported || of_memory))
-    throw LimitError(fmt::format("{}: {}: cannot be read, {}", file, testament.object, memory_limit_text()));
-  if (reported) throw InputError(testament.error);
+  if (report.little_memory != 0 && !busy && (!reported || of_memory))
+    throw LimitError(fmt::format("{}: {}: cannot be read, {}", file, object, memory_limit_text()));
+  if (reported) throw InputError(error);
   if (ended_by == SIGINT || ended_by == SIGTERM || ended_by == SIGHUP) throw Interrupted("interrupted");
   if (ended_by == SIGKILL)
-    throw LimitError(fmt::format("{}: {}: the process that reads it was killed, probably for want of memory", file,
-                                 testament.object));
+    throw LimitError(
+        fmt::format("{}: {}: the process that reads it was killed, probably for want of memory", file, object));
   std::string what = "HDF5 failed on it";
   if (ended_by != 0) {
     what = busy ? fmt::format("HDF5 was still busy with it after {} s", limits.processor_seconds)
                 : fmt::format("HDF5 crashed on it ({})", strsignal(ended_by));
   }
-  throw InputError(fmt::format("{}: {}: the file is damaged, {}", file, testament.object, what));
+  throw InputError(fmt::format("{}: {}: the file is damaged, {}", file, object, what));
 }
 
 }  // namespace
@@ -281,7 +289,7 @@ void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
                           const std::function<void(ChildOutput&)>& work,
                           const std::function<void(ChildInput&)>& receive) {
   if (no_children) return run_without_child(file, limits, work, receive);
-  const SharedChildReport testament(file);
+  const SharedChildReport report(file);
   const std::size_t address_space = address_space_in_use();
 
   // The lock has two purposes. The child must not inherit HDF5 in the middle of a call. And no child may inherit the
@@ -296,7 +304,7 @@ void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
   if (id < 0) fail_to_start(file, "fork");
   if (id == 0) {
     hdf5::stop_locking_in_forked_child();
-    child_report = testament.get();
+    child_report = report.get();
     note_object("/");
     confine(limits, address_space);
     run_child(file, work, output.get());
@@ -308,7 +316,7 @@ void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
   ChildInput parent_end(input.get(), file);
   receive(parent_end);
   const int status = child.wait();
-  if (!(WIFEXITED(status) && WEXITSTATUS(status) == kDone)) throw_for(file, status, *testament.get(), limits);
+  if (!(WIFEXITED(status) && WEXITSTATUS(status) == kDone)) throw_for(file, status, *report.get(), limits);
 }
 
 void make_no_guarded_children(bool none) { no_children = none; }

@@ -1,5 +1,5 @@
-// The only access to the HDF5 C library: owned identifiers, error text, one lock. For .cpp files, not for headers that
-// other folders include.
+// The only header that includes the HDF5 C library: owned identifiers, error text, one lock. It is for .cpp files, not
+// for headers that other folders include.
 #pragma once
 
 #include <hdf5.h>

@@ -279,7 +279,8 @@ Group Group::group(const std::string& name) const { return Group(open(name)); }
 Group root_of(const std::shared_ptr<const OpenFile>& file) {
   Handle root(H5Gopen2(file->file.get(), "/", H5P_DEFAULT));
   if (!root) {
-    throw InputError(fmt::format("{}: is truncated or damaged, HDF5 says: {}", file->name, take_error_text()));
+    throw InputError(
+        fmt::format("{}: is truncated or damaged, HDF5 says: {}", file->name, printable(take_error_text())));
   }
   return Group(Node(file, "/", std::move(root)));
 }

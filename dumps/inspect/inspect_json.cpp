@@ -7,6 +7,7 @@
 
 #include "dumps/base/json.h"
 #include "dumps/format/dump_fields.h"
+#include "dumps/format/format_names.h"
 #include "dumps/inspect/inspect.h"
 
 namespace attest {
@@ -39,7 +40,7 @@ void add_fields(const Owner& owner, Json& document) {
 
 Json summary_json(const DumpReader& dump) {
   const DumpInfo& info = dump.info();
-  Json document = {{"path", info.path}, {"format", "attention-dump"}, {"file_bytes", info.file_bytes}};
+  Json document = {{"path", info.path}, {"format", kDumpFormat}, {"file_bytes", info.file_bytes}};
   add_fields(info, document);
   document["samples"] = Json::array();
   for (std::size_t i = 0; i < info.samples.size(); ++i) {
@@ -75,6 +76,7 @@ Json check_json(const DumpReader& dump, const DumpCheck& check) {
     Json entry = {{"sample", dump.info().samples[layer.sample].name},
                   {"layer", layer.check.layer},
                   {"finite", layer.check.finite() && layer.check.bad_output.empty()}};
+    if (!layer.check.bad_output.empty()) entry["bad_output"] = layer.check.bad_output;
     if (dump.info().shape.values_in_keys != 0) {
       const std::optional<OtherValue>& other = layer.check.other_value;
       entry["value_not_in_key"] = other ? Json{{"head", other->head}, {"token", other->token}} : Json();

@@ -44,9 +44,7 @@ std::string layers_text(const DumpReader& dump, std::size_t sample, Describe des
 std::string clipped(std::string text) {
   constexpr std::size_t kMost = 240;
   if (text.size() <= kMost) return text;
-  std::size_t end = kMost;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // do not cut a UTF-8 character
-  return fmt::format("{} ... ({} bytes in all)", text.substr(0, end), text.size());
+  return fmt::format("{} ... ({} bytes in all)", cut_text(text, kMost), text.size());
 }
 
 /// A number or text in one line; "" for what is missing and for arrays.

@@ -18,7 +18,7 @@
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "dumps/format/dump_reader.h"
-#include "dumps/inspect/file_format.h"
+#include "dumps/format/file_format.h"
 #include "experiments/cli/output/progress.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/commands/commands.h"

@@ -18,7 +18,7 @@
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
-#include "dumps/inspect/file_format.h"
+#include "dumps/format/file_format.h"
 #include "dumps/inspect/inspect.h"
 #include "dumps/inspect/text_table.h"
 #include "experiments/study_view/words.h"

@@ -12,7 +12,7 @@
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
-#include "dumps/inspect/file_format.h"
+#include "dumps/format/file_format.h"
 
 namespace attest {
 namespace {

@@ -15,7 +15,7 @@
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
 #include "dumps/format/dump_reader.h"
-#include "dumps/inspect/file_format.h"
+#include "dumps/format/file_format.h"
 #include "experiments/cli/options/grid.h"
 #include "experiments/cli/options/output_file.h"
 #include "experiments/cli/options/selector_grids.h"

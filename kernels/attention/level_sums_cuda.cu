@@ -30,14 +30,14 @@ __global__ void __launch_bounds__(kLevelSumsThreads) sum_levels_kernel(DeviceRow
   float best = 0;
   for_tokens(scores, levels, length, [&](float s, int here) {
     if (here != level) {
-      if (level < settings) atomicMax(&maxima[level], sortable_bits(best));
+      if (level < settings) atomicMax(&maxima[level], ordered_bits(best));
       level = here;
       best = s;
     }
     best = fmaxf(best, s);
   });
   for_levels_of_warp(level, [&](int here, bool takes_part) {
-    const std::uint32_t most = warp_reduce(takes_part && here < settings ? sortable_bits(best) : 0u, Larger{});
+    const std::uint32_t most = warp_reduce(takes_part && here < settings ? ordered_bits(best) : 0u, Larger{});
     if (lane == 0 && here < settings) atomicMax(&maxima[here], most);
   });
   __syncthreads();
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kLevelSumsThreads) sum_levels_kernel(DeviceRow
       if (level < settings) add_atomically(&sums[level], Weights::from(weight));
       level = here;
       weight = 0;
-      if (level < settings) max = from_ordered_image(maxima[level]);
+      if (level < settings) max = from_ordered_bits(maxima[level]);
     }
     if (level < settings) weight += expf(s - max);
   });
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kLevelSumsThreads) sum_levels_kernel(DeviceRow
   });
   __syncthreads();
   for (int i = threadIdx.x; i < settings; i += kLevelSumsThreads) {
-    view.sums.max.row(row)[i] = maxima[i] == 0 ? -__int_as_float(0x7F800000) : from_ordered_image(maxima[i]);
+    view.sums.max.row(row)[i] = maxima[i] == 0 ? -__int_as_float(0x7F800000) : from_ordered_bits(maxima[i]);
     view.sums.sum.row(row)[i] = Weights::to(sums[i]);
   }
 }

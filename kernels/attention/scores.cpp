@@ -8,8 +8,8 @@
 namespace attest {
 namespace {
 
-constexpr int kTile = 16;     // tokens per tile: two 8-wide double vectors
-constexpr int kRowBlock = 8;  // rows whose sums are in registers at the same time
+constexpr int kScoreTile = 16;  // tokens per tile: two 8-wide double vectors
+constexpr int kRowBlock = 8;    // rows whose sums are in registers at the same time
 
 typedef double Vec8 __attribute__((vector_size(64), aligned(64)));
 
@@ -49,8 +49,8 @@ void load_tile(const Key* keys, const float* residuals, int head_dim, int count,
     return residuals == nullptr ? keys[i] : static_cast<double>(keys[i]) + residuals[i];
   };
   int d = 0;
-  for (; count == kTile && d + 8 <= head_dim; d += 8)
-    for (int half = 0; half < kTile; half += 8) {
+  for (; count == kScoreTile && d + 8 <= head_dim; d += 8)
+    for (int half = 0; half < kScoreTile; half += 8) {
       Vec8 block[8];
       for (int t = 0; t < 8; ++t) {
         const std::int64_t i = static_cast<std::int64_t>(half + t) * head_dim + d;
@@ -61,19 +61,19 @@ void load_tile(const Key* keys, const float* residuals, int head_dim, int count,
         block[t] += residual;
       }
       transpose(block);
-      for (int c = 0; c < 8; ++c) *reinterpret_cast<Vec8*>(tile + (d + c) * kTile + half) = block[c];
+      for (int c = 0; c < 8; ++c) *reinterpret_cast<Vec8*>(tile + (d + c) * kScoreTile + half) = block[c];
     }
   for (; d < head_dim; ++d)
-    for (int t = 0; t < kTile; ++t)
-      tile[d * kTile + t] = t < count ? value(static_cast<std::int64_t>(t) * head_dim + d) : 0;
+    for (int t = 0; t < kScoreTile; ++t)
+      tile[d * kScoreTile + t] = t < count ? value(static_cast<std::int64_t>(t) * head_dim + d) : 0;
 }
 
 template <int Rows>
-void multiply(const double* queries, int head_dim, const double* tile, double (*out)[kTile]) {
+void multiply(const double* queries, int head_dim, const double* tile, double (*out)[kScoreTile]) {
   Vec8 low[Rows] = {}, high[Rows] = {};
   for (int d = 0; d < head_dim; ++d) {
-    const Vec8 a = *reinterpret_cast<const Vec8*>(tile + d * kTile);
-    const Vec8 b = *reinterpret_cast<const Vec8*>(tile + d * kTile + 8);
+    const Vec8 a = *reinterpret_cast<const Vec8*>(tile + d * kScoreTile);
+    const Vec8 b = *reinterpret_cast<const Vec8*>(tile + d * kScoreTile + 8);
     for (int r = 0; r < Rows; ++r) {
       const double q = queries[static_cast<std::int64_t>(r) * head_dim + d];
       low[r] += q * a;
@@ -86,7 +86,7 @@ void multiply(const double* queries, int head_dim, const double* tile, double (*
   }
 }
 
-void multiply_rows(int rows, const double* queries, int head_dim, const double* tile, double (*out)[kTile]) {
+void multiply_rows(int rows, const double* queries, int head_dim, const double* tile, double (*out)[kScoreTile]) {
   int r = 0;
   for (; r + kRowBlock <= rows; r += kRowBlock)
     multiply<kRowBlock>(queries + static_cast<std::int64_t>(r) * head_dim, head_dim, tile, out + r);
@@ -99,11 +99,11 @@ void run(const float* queries, int rows, int head_dim, const Key* keys, const fl
          const ScoreTransform& transform, double* out, std::int64_t out_stride) {
   const std::vector<double> q(queries, queries + static_cast<std::int64_t>(rows) * head_dim);
   RowMatrix<double> scratch;
-  scratch.resize(head_dim + rows, kTile);
+  scratch.resize(head_dim + rows, kScoreTile);
   double* tile = scratch.row(0);
-  auto* products = reinterpret_cast<double(*)[kTile]>(scratch.row(head_dim));
-  for (std::int64_t j = 0; j < length; j += kTile) {
-    const int count = static_cast<int>(std::min<std::int64_t>(kTile, length - j));
+  auto* products = reinterpret_cast<double(*)[kScoreTile]>(scratch.row(head_dim));
+  for (std::int64_t j = 0; j < length; j += kScoreTile) {
+    const int count = static_cast<int>(std::min<std::int64_t>(kScoreTile, length - j));
     load_tile(keys + j * head_dim, residuals == nullptr ? nullptr : residuals + j * head_dim, head_dim, count, tile);
     multiply_rows(rows, q.data(), head_dim, tile, products);
     for (int r = 0; r < rows; ++r) {

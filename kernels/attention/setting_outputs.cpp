@@ -12,7 +12,8 @@ namespace attest {
 namespace {
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
-constexpr std::int64_t kTile = 64;  // tokens per tile: its values in double stay in the cache while all rows read them
+constexpr std::int64_t kValueTile =
+    64;  // tokens per tile: its values in double stay in the cache while all rows read them
 
 typedef double Vec8 __attribute__((vector_size(64), aligned(64)));
 
@@ -72,8 +73,8 @@ bool one_level(const Level* levels, std::int64_t count) {
 
 void find_maxima(const double* scores, const Level* levels, std::int64_t count, std::vector<double>& shift) {
   std::fill(shift.begin(), shift.end(), kNone);
-  for (std::int64_t begin = 0; begin < count; begin += kTile) {
-    const std::int64_t end = std::min(count, begin + kTile);
+  for (std::int64_t begin = 0; begin < count; begin += kValueTile) {
+    const std::int64_t end = std::min(count, begin + kValueTile);
     if (one_level(levels + begin, end - begin)) {
       double& max = shift[levels[begin]];
       max = lane_max(static_cast<std::size_t>(end - begin), max,
@@ -93,9 +94,9 @@ struct WholeTile {
   void add(const RowMatrix<double>& values) {
     std::size_t r = 0;
     for (; r + 4 <= sums.size(); r += 4)
-      add_weighted<4>(weights.data() + r, values.row(0), kTile, values.stride(), sums.data() + r);
+      add_weighted<4>(weights.data() + r, values.row(0), kValueTile, values.stride(), sums.data() + r);
     for (; r < sums.size(); ++r)
-      add_weighted<1>(weights.data() + r, values.row(0), kTile, values.stride(), sums.data() + r);
+      add_weighted<1>(weights.data() + r, values.row(0), kValueTile, values.stride(), sums.data() + r);
     weights.clear();
     sums.clear();
   }
@@ -160,9 +161,9 @@ void accumulate_settings(const KvHead& head, const RowMatrix<double>& scores, co
                          const ApproximateValues& approximate, int num_settings, std::vector<SettingOutputs>& out) {
   const auto settings = static_cast<std::size_t>(num_settings), dim = static_cast<std::size_t>(head.value_dim);
   RowMatrix<double> exact_tile, approximate_tile, value_sums;
-  exact_tile.resize(kTile, head.value_dim);
-  approximate_tile.resize(approximate.values != nullptr ? kTile : 0, head.value_dim);
-  if (approximate.stored) std::fill_n(exact_tile.row(0), kTile * exact_tile.stride(), 0.0);  // the padding
+  exact_tile.resize(kValueTile, head.value_dim);
+  approximate_tile.resize(approximate.values != nullptr ? kValueTile : 0, head.value_dim);
+  if (approximate.stored) std::fill_n(exact_tile.row(0), kValueTile * exact_tile.stride(), 0.0);  // the padding
   const std::int64_t stride = exact_tile.stride();
   const int rows = head.rows();
   std::vector<LevelState> sums(static_cast<std::size_t>(rows));
@@ -177,11 +178,11 @@ void accumulate_settings(const KvHead& head, const RowMatrix<double>& scores, co
     find_maxima(scores.row(r), levels.row(r), visible, row.shift);
   }
   RowMatrix<double> weights;
-  weights.resize(rows, kTile);
+  weights.resize(rows, kValueTile);
   WholeTile whole_exact, whole_approximate;
-  for (std::int64_t begin = 0; begin < head.length; begin += kTile) {
+  for (std::int64_t begin = 0; begin < head.length; begin += kValueTile) {
     head.throw_if_stopped();
-    const std::int64_t tokens = std::min(kTile, head.length - begin);
+    const std::int64_t tokens = std::min(kValueTile, head.length - begin);
     if (approximate.stored)
       approximate.stored(begin, tokens, exact_tile.row(0), exact_tile.stride());
     else
@@ -198,7 +199,7 @@ void accumulate_settings(const KvHead& head, const RowMatrix<double>& scores, co
       weigh(scores.row(r) + begin, level, count, uniform, row, weights.row(r));
       const std::int64_t split =
           approximate.values == nullptr ? 0 : approximate.count[static_cast<std::size_t>(r / head.group)] - begin;
-      if (!uniform || count < kTile || (split > 0 && split < kTile)) {
+      if (!uniform || count < kValueTile || (split > 0 && split < kValueTile)) {
         add_runs(weights.row(r), level, count, split, exact_tile, approximate_tile, row);
       } else {
         WholeTile& whole = split <= 0 ? whole_exact : whole_approximate;

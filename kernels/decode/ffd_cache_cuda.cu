@@ -4,7 +4,7 @@
 #include "kernels/decode/fused/ffd_fused_cuda.h"
 #include "kernels/decode/reference/ffd_reference_cuda.h"
 #include "kernels/device/cuda_check.h"
-#include "kernels/device/multiprocessor.h"
+#include "kernels/device/scratch_layout.h"
 
 namespace attest {
 namespace {
@@ -23,35 +23,35 @@ FfdBlockBytes ffd_block_bytes(const FfdCacheShape& shape) {
 
 FfdCache::FfdCache(const FfdCacheShape& shape) : shape_(shape) {
   check_shape(shape_);
-  if (shape_.layout == FfdCacheLayout::fragments && device_attribute(cudaDevAttrComputeCapabilityMajor) < 9)
-    throw DeviceError("FFD decode: the layout of tensor cores needs a GPU of compute capability 9.0 or later");
+  if (shape_.layout == FfdCacheLayout::fragments && !has_ffd_fused_kernels())
+    throw DeviceError(
+        "FFD decode: the layout of tensor cores needs a GPU of compute capability 9.0 or later, and a build for it");
   if (shape_.layout == FfdCacheLayout::automatic)
-    shape_.layout = ffd_fragments_fit(shape_) ? FfdCacheLayout::fragments : FfdCacheLayout::row_major;
+    shape_.layout =
+        fits_fragments(shape_) && has_ffd_fused_kernels() ? FfdCacheLayout::fragments : FfdCacheLayout::row_major;
   const FfdBlockBytes block = ffd_block_bytes(shape_);
   const std::int64_t pairs = shape_.pairs(), blocks = pairs * shape_.max_blocks();
   const std::int64_t keys = std::int64_t{2} * kFfdBlock * shape_.head_dim,
                      values = std::int64_t{2} * kFfdBlock * shape_.value_dim;
-  std::size_t used = 0;
-  const auto place = [&used](std::int64_t bytes) {
-    const std::size_t at = used;
-    used += (static_cast<std::size_t>(bytes) + 255) / 256 * 256;
-    return at;
+  std::byte *full_values = nullptr, *last_keys = nullptr, *tail_values = nullptr, *sink_keys = nullptr;
+  const auto place = [&](std::byte* base) {
+    ScratchLayout layout(base);
+    layout.take(view_.records, blocks * block.record);
+    layout.take(view_.residual, blocks * block.residual);
+    layout.take(full_values, blocks * block.values);
+    layout.take(last_keys, pairs * 2 * keys);
+    layout.take(tail_values, pairs * values);
+    layout.take(sink_keys, pairs * keys);
+    layout.take(view_.lengths, shape_.batch);
+    return layout.used();
   };
-  const std::size_t records = place(blocks * block.record), residual = place(blocks * block.residual),
-                    full_values = place(blocks * block.values), last_keys = place(pairs * 2 * keys),
-                    tail_values = place(pairs * values), sink_keys = place(pairs * keys),
-                    lengths = place(shape_.batch * static_cast<std::int64_t>(sizeof(int)));
+  const std::size_t used = place(nullptr);
   memory_.reserve(used);
-  std::byte* base = memory_.data();
-  view_ = {.records = reinterpret_cast<std::uint8_t*>(base + records),
-           .residual = reinterpret_cast<std::uint8_t*>(base + residual),
-           .values = base + full_values,
-           .last_keys = base + last_keys,
-           .tail_values = base + tail_values,
-           .sink_keys = base + sink_keys,
-           .lengths = reinterpret_cast<int*>(base + lengths)};
+  place(memory_.data());
+  view_.values = full_values, view_.last_keys = last_keys, view_.tail_values = tail_values;
+  view_.sink_keys = sink_keys;
   // An empty cache: no tokens, and zeros where a weight of 0 will meet a value.
-  ATTEST_CUDA(cudaMemset(base + last_keys, 0, used - last_keys));
+  ATTEST_CUDA(cudaMemset(last_keys, 0, static_cast<std::size_t>(memory_.data() + used - last_keys)));
   if (shape_.layout == FfdCacheLayout::fragments) {
     FfdFusedParams unused;
     scratch_.reserve(ffd_fused_scratch(shape_, nullptr, unused));

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/decode/reference/ffd_call.h"
+#include "kernels/decode/base/ffd_call.h"
 #include "kernels/device/buffers.h"
 
 namespace attest {
@@ -26,8 +26,8 @@ class FfdCache {
   std::size_t bytes() const { return memory_.size(); }  ///< without scratch memory
 
   /// Fills the cache. k [batch, Hkv, stride, D] and v [batch, Hkv, stride, Dv] hold sequences of lengths[b] <=
-  /// max_tokens tokens (host memory), `stride` tokens apart. A kernel per call; k and v are free for reuse once
-  /// `stream` has passed it.
+  /// max_tokens tokens, `stride` tokens apart. k and v are free for reuse once `stream` has passed the call, and so
+  /// are `lengths` (host memory), which in memory that is not page-locked are free when it returns.
   void build(const void* k, const void* v, std::int64_t stride, const int* lengths, cudaStream_t stream);
 
   /// Appends one token to every sequence: k [batch, Hkv, D], v [batch, Hkv, Dv]. A block that it fills is quantised. A

@@ -1,6 +1,11 @@
 // FFD decode: the choice of the kernels by the cache's layout.
 #include "kernels/decode/ffd_decode_cuda.h"
 
+#include <fmt/core.h>
+
+#include <cstdint>
+
+#include "dumps/base/error.h"
 #include "kernels/decode/fused/ffd_fused_cuda.h"
 #include "kernels/decode/reference/ffd_reference_cuda.h"
 
@@ -9,11 +14,20 @@ namespace {
 
 bool is_fused(const FfdCache& cache) { return cache.shape().layout == FfdCacheLayout::fragments; }
 
+void check_alignment(const void* pointer, const char* name) {
+  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(pointer) % kFfdAlignment;
+  if (beyond != 0)
+    throw InputError(fmt::format("FFD decode: expected {} at a multiple of {} bytes, found it {} bytes behind one",
+                                 name, kFfdAlignment, beyond));
+}
+
 }  // namespace
 
 void cuda_ffd_decode(const FfdCache& cache, const FfdDecodeOptions& options, const FfdDecodeCall& call,
                      cudaStream_t stream) {
   check_options(options);
+  check_alignment(call.q, "q");
+  check_alignment(call.out, "out");
   (is_fused(cache) ? cuda_ffd_fused_decode : cuda_ffd_reference_decode)(cache.shape(), cache.view(), cache.scratch(),
                                                                         options, call, stream);
 }
@@ -21,6 +35,7 @@ void cuda_ffd_decode(const FfdCache& cache, const FfdDecodeOptions& options, con
 void cuda_ffd_scan(const FfdCache& cache, const FfdDecodeOptions& options, const FfdScanCall& call,
                    cudaStream_t stream) {
   check_options(options);
+  check_alignment(call.q, "q");
   if (is_fused(cache))
     cuda_ffd_fused_scan(cache.shape(), cache.view(), cache.scratch(), options, call, stream);
   else

@@ -49,13 +49,13 @@ struct Smaller {
   }
 };
 
-/// An integer whose unsigned order is the order of the values; -0 and +0 have the same image.
-__device__ inline std::uint32_t sortable_bits(float value) {
+/// An integer whose unsigned order is the order of the values; -0 and +0 have the same. 0 is that of no number.
+__device__ inline std::uint32_t ordered_bits(float value) {
   const std::uint32_t bits = __float_as_uint(value + 0.0f);
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
 }
-__device__ inline float from_ordered_image(std::uint32_t image) {
-  return __uint_as_float((image >> 31) != 0 ? image & 0x7FFFFFFFu : ~image);
+__device__ inline float from_ordered_bits(std::uint32_t bits) {
+  return __uint_as_float((bits >> 31) != 0 ? bits & 0x7FFFFFFFu : ~bits);
 }
 
 }  // namespace attest

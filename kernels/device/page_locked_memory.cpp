@@ -22,13 +22,16 @@ constexpr std::size_t kLargePage = std::size_t{2} << 20;
 constexpr std::size_t kPage = 4096;
 constexpr int kTouchingThreads = 8;
 
-/// Anonymous memory mapping, aligned to huge pages and touched by several threads.
+/// Anonymous memory mapping, aligned to huge pages.
 class Mapping {
  public:
   explicit Mapping(std::size_t bytes) : size_((bytes + kLargePage - 1) / kLargePage * kLargePage + kLargePage) {
     base_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base_ == MAP_FAILED) throw std::bad_alloc();
     ::madvise(data(), size(), MADV_HUGEPAGE);  // small pages work as well
+  }
+  /// Makes the system provide the pages, by several threads.
+  void touch() {
     parallel_for(kTouchingThreads, size() / kLargePage, [&](int, std::size_t i) {
       for (std::size_t at = 0; at < kLargePage; at += kPage)
         static_cast<volatile std::byte*>(data())[i * kLargePage + at] = std::byte{0};
@@ -60,13 +63,13 @@ class PageLockedMemory final : public std::pmr::memory_resource {
     ATTEST_CUDA(cudaSetDevice(device_));
     if (bytes >= kLargePage) {
       Mapping mapping(bytes);
-      if (cudaHostRegister(mapping.data(), mapping.size(), cudaHostRegisterPortable) == cudaSuccess) {
-        const std::lock_guard lock(mutex_);
-        void* p = mapping.data();
-        mappings_.emplace(p, std::move(mapping));
-        return p;
-      }
+      mapping.touch();
+      void* const p = mapping.data();
+      const std::size_t size = mapping.size();
+      insert(p, std::move(mapping));  // before it is locked: memory that is must not be unmapped
+      if (cudaHostRegister(p, size, cudaHostRegisterPortable) == cudaSuccess) return p;
       cudaGetLastError();  // some systems cannot lock memory that CUDA did not allocate
+      erase(p);
     }
     void* p = nullptr;
     ATTEST_CUDA(cudaHostAlloc(&p, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable));
@@ -80,6 +83,14 @@ class PageLockedMemory final : public std::pmr::memory_resource {
     } else {
       ATTEST_CUDA_QUIET(cudaFreeHost(p));
     }
+  }
+  void insert(void* p, Mapping mapping) {
+    const std::lock_guard lock(mutex_);
+    mappings_.emplace(p, std::move(mapping));
+  }
+  void erase(void* p) {
+    const std::lock_guard lock(mutex_);
+    mappings_.erase(p);
   }
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
 

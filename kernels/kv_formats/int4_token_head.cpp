@@ -5,7 +5,6 @@
 // away: round half away from zero. Source: vLLM --kv-cache-dtype int4_per_token_head.
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <vector>
 
 #include "kernels/device/on_cuda.h"
@@ -68,13 +67,13 @@ struct Signs {
 
 /// What decides a row's codes, for some rows together: alone each would wait for its own divisions.
 struct RowScales {
-  static constexpr int kMost = 8;
-  float lo[kMost], hi[kMost], inverse[kMost];
-  int zero_point[kMost];
-  double stored[kMost];  ///< the scale with the zero point in its low bits
+  static constexpr int kRowsAtOnce = 8;
+  float lo[kRowsAtOnce], hi[kRowsAtOnce], inverse[kRowsAtOnce];
+  int zero_point[kRowsAtOnce];
+  double stored[kRowsAtOnce];  ///< the scale with the zero point in its low bits
 
   void fill() {
-    for (int t = 0; t < kMost; ++t) {
+    for (int t = 0; t < kRowsAtOnce; ++t) {
       const float scale = std::max((hi[t] - lo[t]) / 15.0f, 1e-6f);
       inverse[t] = 1.0f / scale;
       zero_point[t] = code_of(-lo[t] / scale);
@@ -88,12 +87,12 @@ void apply_int4(const KvRows& rows, float, const float* x, std::int64_t count, d
   const int channels = rows.channels;
   const Signs signs(channels);
   const std::size_t padded = signs.narrow.size();
-  std::vector<float> y(padded * RowScales::kMost);
+  std::vector<float> y(padded * RowScales::kRowsAtOnce);
   double few[16];  // a row of less channels than are decoded together
   RowScales scales{};
   const double undoing = 1.0 / channels;  // exact: a power of 2
-  for (std::int64_t first = 0; first < count; first += RowScales::kMost) {
-    const int here = static_cast<int>(std::min<std::int64_t>(RowScales::kMost, count - first));
+  for (std::int64_t first = 0; first < count; first += RowScales::kRowsAtOnce) {
+    const int here = static_cast<int>(std::min<std::int64_t>(RowScales::kRowsAtOnce, count - first));
     for (int t = 0; t < here; ++t, x += channels) {
       float* own = y.data() + static_cast<std::size_t>(t) * padded;
       for (int d = 0; d < channels; ++d) own[d] = x[d] * signs.narrow[static_cast<std::size_t>(d)];
@@ -118,9 +117,9 @@ void apply_int4(const KvRows& rows, float, const float* x, std::int64_t count, d
 double int4_bytes(const KvRows& rows) { return rows.channels / 2.0 + 4; }
 
 std::string int4_fault(const KvRows& rows) {
-  if (rows.channels <= kInt4MostChannels) return fault_unless_power_of_two(rows);
+  if (rows.channels <= kInt4MaxChannels) return fault_unless_power_of_two(rows);
   return fmt::format("{} channels, expected at most {}: the released code draws no more signs", rows.channels,
-                     kInt4MostChannels);
+                     kInt4MaxChannels);
 }
 
 }  // namespace

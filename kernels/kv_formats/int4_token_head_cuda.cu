@@ -10,7 +10,7 @@
 namespace attest {
 namespace {
 
-constexpr int kWords = kInt4MostChannels / 32;
+constexpr int kWords = kInt4MaxChannels / 32;
 
 /// away(x) clamped to [0, 15].
 __device__ int code_of(float x) {

@@ -28,13 +28,22 @@ std::string_view KvScale::default_text(const KvFormat* format, bool has_file) {
 }
 
 KvScale::KvScale(const std::string& where, const std::string& text, const KvFormat* format, bool keys,
-                 std::shared_ptr<const ScalesFile> file, std::string_view file_option)
+                 std::shared_ptr<const ScalesFile> file, ScaleOptionNames options)
     : format_(format),
       takes_scale_(format != nullptr && format->scale_divisor > 0),
       keys_(keys),
-      file_(std::move(file)) {
-  constexpr std::array<std::string_view, 5> kWords{"unit", "amax", "amax_head", "modelopt", "file"};
-  const auto word = std::ranges::find(kWords, text);
+      file_(std::move(file)),
+      options_(options) {
+  struct Word {
+    std::string_view word;
+    Kind kind;
+  };
+  constexpr std::array<Word, 5> kWords{{{"unit", Kind::number},  // number_ is 1
+                                        {"amax", Kind::amax},
+                                        {"amax_head", Kind::amax_head},
+                                        {"modelopt", Kind::modelopt},
+                                        {"file", Kind::file}}};
+  const auto word = std::ranges::find(kWords, text, &Word::word);
   if (word == kWords.end()) {
     if (!parse(text, number_))
       throw UsageError(
@@ -43,9 +52,9 @@ KvScale::KvScale(const std::string& where, const std::string& text, const KvForm
                       where, text));
     return;
   }
-  kind_ = static_cast<Kind>(word - kWords.begin());
+  kind_ = word->kind;
   if (kind_ == Kind::file && !file_)
-    throw UsageError(fmt::format("{} is 'file', expected the option '{}' beside it", where, file_option));
+    throw UsageError(fmt::format("{} is 'file', expected the option '{}' beside it", where, options_.file));
   if (kind_ == Kind::amax_head && takes_scale_ && !format->scale_of_head)
     throw UsageError(
         fmt::format("{} is 'amax_head', expected another: {} has one scale for all KV heads", where, format->name));
@@ -58,9 +67,8 @@ void KvScale::check_layer(int layer, int num_kv_heads) const {
   const auto found = layers.find(layer);
   if (found == layers.end())
     throw InputError(
-        fmt::format("{}: has no tensor layers.{}.*{}, expected the scale of layer {} (skip_layers leaves it "
-                    "in 16 bit)",
-                    file_->path, layer, name, layer));
+        fmt::format("{}: has no tensor layers.{}.*{}, expected the scale of layer {} ({} leaves it in 16 bit)",
+                    file_->path, layer, name, layer, options_.exempt));
   const std::size_t count = found->second.size(), heads = static_cast<std::size_t>(num_kv_heads);
   if (count != 1 && (count != heads || !format_->scale_of_head))
     throw InputError(fmt::format("{}: layers.{}.*{} has {} numbers, expected one{}", file_->path, layer, name, count,
@@ -71,7 +79,7 @@ void KvScale::check_layer(int layer, int num_kv_heads) const {
 
 AmaxScale KvScale::from_amax() const {
   if (kind_ != Kind::modelopt) return {.divisor = format_->scale_divisor, .of_head = kind_ == Kind::amax_head};
-  return {.divisor = kLargestE4m3, .least = format_->amax_by_default ? 0.0f : 1.0f};
+  return {.divisor = kLargestE4m3, .min = format_->amax_by_default ? 0.0f : 1.0f};
 }
 
 float KvScale::of(int layer, int kv_head, std::span<const float> amax) const {
@@ -84,7 +92,7 @@ float KvScale::of(int layer, int kv_head, std::span<const float> amax) const {
   }
   const AmaxScale rule = from_amax();
   const float scale = (rule.of_head ? amax[head] : *std::ranges::max_element(amax)) / rule.divisor;
-  return scale == 0 ? 1 : std::max(scale, rule.least);
+  return scale == 0 ? 1 : std::max(scale, rule.min);
 }
 
 }  // namespace attest

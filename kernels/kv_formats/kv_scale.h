@@ -12,12 +12,16 @@
 
 namespace attest {
 
-/// How a scale follows from largest magnitudes: max(amax / divisor, least), of the layer or of the KV head; 0
-/// becomes 1.
+/// How a scale follows from largest magnitudes: max(amax / divisor, min), of the layer or of the KV head; 0 becomes 1.
 struct AmaxScale {
   float divisor = 1;
-  float least = 0;
+  float min = 0;
   bool of_head = false;
+};
+
+/// What a selector calls its options: of the file, and the one that exempts a layer from the cache.
+struct ScaleOptionNames {
+  std::string_view file = "scales_file", exempt = "skip_layers";
 };
 
 /// With `amax` the largest magnitude of the keys (values) of the whole layer in the sample:
@@ -32,13 +36,13 @@ class KvScale {
   /// The default: "file" where there is a file, else the format's.
   static std::string_view default_text(const KvFormat* format, bool has_file);
 
-  /// `format` may be null: 16 bit. `keys`: else values. `file_option`: what the selector calls the option of the file.
-  /// Throws UsageError, beginning with `where`, for another text, and for one that the format does not take.
+  /// `format` may be null: 16 bit. `keys`: else values. Throws UsageError, beginning with `where`, for another text,
+  /// and for one that the format does not take.
   KvScale(const std::string& where, const std::string& text, const KvFormat* format, bool keys,
-          std::shared_ptr<const ScalesFile> file, std::string_view file_option = "scales_file");
+          std::shared_ptr<const ScalesFile> file, ScaleOptionNames options = {});
 
-  bool needs_amax() const { return takes_scale_ && kind_ >= Kind::amax && kind_ <= Kind::modelopt; }
-  /// Where needs_amax().
+  bool needs_amax() const { return takes_scale_ && kind_ != Kind::number && kind_ != Kind::file; }
+  /// To be called only if needs_amax().
   AmaxScale from_amax() const;
   /// Throws InputError if the file lacks the layer, or has another number of KV heads.
   void check_layer(int layer, int num_kv_heads) const;
@@ -53,6 +57,7 @@ class KvScale {
   Kind kind_ = Kind::number;
   float number_ = 1;
   std::shared_ptr<const ScalesFile> file_;
+  ScaleOptionNames options_;
 };
 
 }  // namespace attest

@@ -16,7 +16,7 @@ __global__ void amax_scales_kernel(AmaxScale rule, const float* amax, int layer_
   for (int h = 0; h < layer_heads; ++h) largest = fmaxf(largest, amax[h]);
   for (int i = threadIdx.x; i < count; i += kKvScaleThreads) {
     const float scale = __fdiv_rn(rule.of_head ? amax[first + i] : largest, rule.divisor);
-    out[i] = scale == 0 ? 1.0f : fmaxf(scale, rule.least);
+    out[i] = scale == 0 ? 1.0f : fmaxf(scale, rule.min);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/device/on_cuda.h"
 #include "kernels/kv_formats/kv_format_list.h"
 #include "kernels/kv_formats/row_steps.h"
+#include "kernels/lane_sum.h"
 #include "kernels/quantize/rounding.h"
 #include "kernels/quantize/vector_steps.h"
 
@@ -85,10 +86,7 @@ struct SquaredErrors {
     const Vec8d low = decoded.low - exact.low, high = decoded.high - exact.high;
     store(low * low + high * high, lanes[block]);
   }
-  double of(std::int64_t block) const {
-    const double* lane = lanes[block];
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
-  }
+  double of(std::int64_t block) const { return sum_of_lanes(lanes[block]); }
 };
 
 /// Puts the scale of `four` in the place of that of `six` where it errs less.

@@ -21,7 +21,7 @@ inline float max_magnitude(const float* x, int count) {
   return std::bit_cast<float>(largest);
 }
 
-/// Of 0 <= x < 2^24. In integers, so that loops vectorise.
+/// For 0 <= x < 2^24. It computes in integers, so that loops vectorise.
 inline int round_half_up(float x) {
   const int whole = static_cast<int>(x);
   return whole + (x - static_cast<float>(whole) >= 0.5f ? 1 : 0);

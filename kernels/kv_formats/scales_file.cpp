@@ -24,25 +24,18 @@ namespace {
 constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{16} << 20;  // 100,000 tensors
 constexpr std::int64_t kMaxScales = 1 << 16;                        // of one layer: as many KV heads
 
-/// N of "model.layers.N.self_attn.k_scale"; nothing where there is none.
-std::optional<int> layer_of(std::string_view name) {
-  constexpr std::string_view kLayers = "layers.";
-  const std::size_t at = name.find(kLayers);
-  if (at == std::string_view::npos || (at > 0 && name[at - 1] != '.')) return std::nullopt;
-  const std::string_view rest = name.substr(at + kLayers.size());
-  int layer = -1;
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), layer);
-  const bool whole = error == std::errc{} && layer >= 0 && end != rest.data() + rest.size() && *end == '.';
-  return whole ? std::optional(layer) : std::nullopt;
-}
-
 /// "k_scale" or "attn_k_scale", but not "qk_scale" or "kv_scale".
 bool is_scale(std::string_view name, std::string_view scale) {
   return name.ends_with(scale) && (name.size() == scale.size() || name[name.size() - scale.size() - 1] == '.' ||
                                    name[name.size() - scale.size() - 1] == '_');
 }
 
-Json read_header(const InputFile& file) {
+struct Header {
+  Json tensors;
+  std::uint64_t end;  ///< where in the file the tensors begin
+};
+
+Header read_header(const InputFile& file) {
   std::array<std::byte, 8> length;
   if (file.size() < length.size())
     throw InputError(fmt::format("{}: has {} bytes, expected a safetensors file", file.path(), file.size()));
@@ -55,7 +48,7 @@ Json read_header(const InputFile& file) {
   file.read(length.size(), std::as_writable_bytes(std::span(text)));
   try {
     Json header = parse_json(text);
-    if (header.is_object()) return header;
+    if (header.is_object()) return {std::move(header), length.size() + bytes};
   } catch (const JsonError&) {
   }
   throw InputError(fmt::format("{}: its header is no JSON object, expected a safetensors file", file.path()));
@@ -91,14 +84,22 @@ std::vector<float> numbers_of(const InputFile& file, std::uint64_t data, const J
 
 }  // namespace
 
+std::optional<int> layer_in_name(std::string_view name) {
+  constexpr std::string_view kLayers = "layers.";
+  const std::size_t at = name.find(kLayers);
+  if (at == std::string_view::npos || (at > 0 && name[at - 1] != '.')) return std::nullopt;
+  const std::string_view rest = name.substr(at + kLayers.size());
+  int layer = -1;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), layer);
+  const bool whole = error == std::errc{} && layer >= 0 && end != rest.data() + rest.size() && *end == '.';
+  return whole ? std::optional(layer) : std::nullopt;
+}
+
 ScalesFile::ScalesFile(const std::string& from) : path(from) {
   const InputFile file(path);
-  const Json header = read_header(file);
-  std::array<std::byte, 8> length;
-  file.read(0, length);
-  const std::uint64_t data = length.size() + little_endian<std::uint64_t>(length.data());
+  const auto [header, data] = read_header(file);
   JsonPlace(header, path).for_members([&](const std::string& name, const JsonPlace& tensor) {
-    const std::optional<int> layer = layer_of(name);
+    const std::optional<int> layer = layer_in_name(name);
     if (!layer) return;
     for (const auto& [scale, of_layers] : {std::pair("k_scale", &keys), std::pair("v_scale", &values)})
       if (is_scale(name, scale) && !of_layers->emplace(*layer, numbers_of(file, data, tensor)).second)

@@ -40,7 +40,7 @@ double sum_of_squares(const double* x, std::size_t n) {
     load(x + i, v);
     lanes += v * v;
   }
-  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+  return sum_of_lanes(lanes);
 }
 
 constexpr int kRowsAtOnce = 8;  // alone each would wait for its own sums and roots

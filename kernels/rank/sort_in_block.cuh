@@ -20,7 +20,7 @@
 namespace attest {
 
 /// An integer whose ascending order is the descending order of the values; -0 and +0 have the same image.
-__device__ inline std::uint32_t descending_sort_key(float value) { return ~sortable_bits(value); }
+__device__ inline std::uint32_t descending_sort_key(float value) { return ~ordered_bits(value); }
 
 template <int kThreads>
 class BlockSort {

@@ -44,7 +44,7 @@ class CachedSelector final : public Selector {
   }
   void check_layer(int layer, int num_kv_heads) const override {
     inner_->check_layer(layer, num_kv_heads);
-    if (!is_dense(layer, 0)) cache_.store.check_layer(layer, num_kv_heads);
+    if (!is_dense_layer(layer, num_kv_heads)) cache_.store.check_layer(layer, num_kv_heads);
   }
   std::vector<std::string> input_files() const override {
     std::vector<std::string> files = inner_->input_files();
@@ -116,7 +116,8 @@ std::optional<CacheOptions> read_cache_options(OptionReader& reader) {
   const std::string scale = reader.text("cache_scale", "", {"of fp8 and nvfp4, as k_scale of kv_cache"});
   const auto side = [&](const KvFormat* format, bool of_keys) {
     const std::string text = scale.empty() ? std::string(KvScale::default_text(format, file != nullptr)) : scale;
-    return KvStore::Side{format, KvScale(selector + "'cache_scale'", text, format, of_keys, file, "cache_scales_file")};
+    return KvStore::Side{
+        format, KvScale(selector + "'cache_scale'", text, format, of_keys, file, {"cache_scales_file", "dense_heads"})};
   };
   return CacheOptions{KvStore(side(keys, true), side(values, false), true), path};
 }

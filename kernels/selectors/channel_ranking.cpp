@@ -2,15 +2,15 @@
 #include "kernels/selectors/channel_ranking.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <map>
 #include <optional>
-#include <span>
+#include <utility>
 
 #include "dumps/base/error.h"
-#include "dumps/base/input_file.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
+#include "kernels/kv_formats/scales_file.h"
 #include "kernels/rank/sort_descending.h"
 
 namespace attest {
@@ -26,18 +26,6 @@ std::string_view suffix_of(ChannelStatistic statistic) {
       break;
   }
   return ".qk_proj";
-}
-
-/// The number after "layers." in "model.layers.12.self_attn.qk_proj".
-std::optional<int> layer_of(std::string_view name) {
-  constexpr std::string_view kBefore = "layers.";
-  const std::size_t at = name.find(kBefore);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::string_view rest = name.substr(at + kBefore.size());
-  int layer = 0;
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), layer);
-  if (error != std::errc{} || end == rest.data() + rest.size() || *end != '.') return std::nullopt;
-  return layer;
 }
 
 bool is_permutation_of_channels(std::vector<std::uint32_t> channels) {
@@ -65,16 +53,15 @@ std::vector<double> mean_magnitude(ElementType type, const std::byte* bytes, std
 void ChannelRanking::read_file(const std::string& path) {
   source_ = "'" + path + "'";
   constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;  // 256 layers of 64 heads of 512 channels take 40 MB
-  const InputFile file(path);
-  std::string text(std::min(file.size(), kMaxBytes), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
-  std::optional<Json> document = file.size() <= kMaxBytes ? parsed_json(text) : std::nullopt;
-  if (!document || !document->is_object())
-    throw InputError("'" + path + "' is not a channel ranking: expected a JSON object of lists per layer");
+  Json document = read_json_object(path, "a channel ranking", kMaxBytes);
+  std::map<int, std::string> names;
   const std::string_view suffix = suffix_of(statistic_);
-  for (const auto& [name, heads] : document->sort().members()) {
-    const std::optional<int> layer = layer_of(name);
+  for (const auto& [name, heads] : document.sort().members()) {
+    const std::optional<int> layer = layer_in_name(name);
     if (!layer || !name.ends_with(suffix)) continue;
+    if (const auto [first, is_new] = names.emplace(*layer, name); !is_new)
+      throw InputError("'" + path + "': '" + excerpt(name) + "' is a second list of layer " + std::to_string(*layer) +
+                       " beside '" + excerpt(first->second) + "', expected one");
     std::vector<std::vector<std::uint32_t>>& order = order_[*layer];
     try {
       order = heads.as<std::vector<std::vector<std::uint32_t>>>();
@@ -97,8 +84,13 @@ void ChannelRanking::add(const AttentionLayer& layer) {
   const int heads = statistic_ == ChannelStatistic::k ? shape.num_kv_heads : shape.num_query_heads;
   std::vector<std::vector<double>>& sums = magnitude_[layer.layer];
   sums.resize(static_cast<std::size_t>(heads), std::vector<double>(static_cast<std::size_t>(shape.head_dim), 0.0));
+  std::vector<double> of_keys;  // of the KV head; its query heads share them
+  int of_kv_head = -1;
   for (int h = 0; h < heads; ++h) {
     const int kv_head = statistic_ == ChannelStatistic::k ? h : h / shape.group();
+    if (statistic_ != ChannelStatistic::q && std::exchange(of_kv_head, kv_head) != kv_head)
+      of_keys = mean_magnitude(layer.element_type, layer.k.data() + kv_head * layer.num_tokens * row, layer.num_tokens,
+                               row, shape.head_dim);
     std::vector<double> magnitude(static_cast<std::size_t>(shape.head_dim), 1.0);
     const auto multiply = [&](const std::vector<double>& factor) {
       for (std::size_t d = 0; d < magnitude.size(); ++d) magnitude[d] *= factor[d];
@@ -106,9 +98,7 @@ void ChannelRanking::add(const AttentionLayer& layer) {
     if (statistic_ != ChannelStatistic::k)
       multiply(mean_magnitude(layer.element_type, layer.q.data() + h * row, layer.num_queries(),
                               shape.num_query_heads * row, shape.head_dim));
-    if (statistic_ != ChannelStatistic::q)
-      multiply(mean_magnitude(layer.element_type, layer.k.data() + kv_head * layer.num_tokens * row, layer.num_tokens,
-                              row, shape.head_dim));
+    if (statistic_ != ChannelStatistic::q) multiply(of_keys);
     for (std::size_t d = 0; d < magnitude.size(); ++d) sums[static_cast<std::size_t>(h)][d] += magnitude[d];
   }
 }

@@ -14,8 +14,6 @@ class FfdScan : protected FfdOptions {
  public:
   explicit FfdScan(OptionReader& reader) : FfdOptions(reader) {}
 
-  bool uses_thumbnails() const { return !scans_exactly_; }
-  bool is_top_delta() const { return rule_ == Rule::topdelta; }
   std::int64_t block() const { return block_; }
 
   /// s_d of every block of keys [blocks, D] over `covered` tokens: a code's neighbours are s_d apart, so a key is

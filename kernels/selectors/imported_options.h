@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <string>
 
 #include "kernels/selectors/cuda_selector.h"
 #include "kernels/selectors/options.h"

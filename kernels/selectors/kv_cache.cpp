@@ -64,9 +64,7 @@ class KvCache final : public Selector {
   }
   void check_layer(int layer, int num_kv_heads) const override {
     Selector::check_layer(layer, num_kv_heads);
-    bool stored = false;
-    for (int head = 0; head < num_kv_heads; ++head) stored = stored || !is_dense(layer, head);
-    if (stored) store_->check_layer(layer, num_kv_heads);
+    if (!is_dense_layer(layer, num_kv_heads)) store_->check_layer(layer, num_kv_heads);
   }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid>,

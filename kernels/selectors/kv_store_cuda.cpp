@@ -71,8 +71,8 @@ StoredOnDevice cuda_store(const KvStore& store, const CudaChunk& chunk) {
     stored.scores = chunk.take_rows<float>();
     stored.low = chunk.take_low();
     const DeviceArena::Scope scope(*chunk.arena);
-    const MadeTokens keys{chunk.take<float>(seen.elements(kv.head_dim)), seen.num_tokens, seen.origins};
-    auto* out = const_cast<float*>(keys.data);
+    auto* const out = chunk.take<float>(seen.elements(kv.head_dim));
+    const MadeTokens keys{out, seen.num_tokens, seen.origins};
     float* rest = stored.low == nullptr ? nullptr : chunk.take<float>(seen.elements(kv.head_dim));
     decode(store, chunk, seen, true, out, rest);
     cuda_scores_of_rounded(keys.seen_by(chunk.rows), keys.as_keys(kv), rest, chunk.queries,

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 
 namespace attest {
 namespace {
@@ -24,19 +25,12 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-std::string join(const std::vector<std::string>& words) {
+std::string quoted_alternatives(const std::vector<std::string>& words) {
   std::string text;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
     text += "'" + words[i] + "'";
   }
-  return text;
-}
-
-/// "a,b,c"
-std::string listed(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text.append(text.empty() ? "" : ",").append(word);
   return text;
 }
 
@@ -60,7 +54,7 @@ std::string nearest_names(std::string_view word, const std::vector<std::string>&
     return edit_distance(word, a) < edit_distance(word, b);
   });
   if (sorted.size() > 3) sorted.resize(3);
-  return join(sorted);
+  return quoted_alternatives(sorted);
 }
 
 bool parse_budget(std::string_view text, Setting& out) {
@@ -90,8 +84,8 @@ std::string OptionReader::choice(const std::string& option, std::span<const std:
   const std::string* given = find(option);
   const std::string value = given != nullptr ? *given : std::string(*valid.begin());
   if (std::find(valid.begin(), valid.end(), value) == valid.end())
-    reject(option, value, join({valid.begin(), valid.end()}));
-  resolved_.push_back({option, value, listed({valid.begin(), valid.end()}), text, {valid.begin(), valid.end()}});
+    reject(option, value, quoted_alternatives({valid.begin(), valid.end()}));
+  resolved_.push_back({option, value, join(valid, ","), text, {valid.begin(), valid.end()}});
   return value;
 }
 
@@ -100,8 +94,8 @@ int OptionReader::number(const std::string& option, std::initializer_list<int> v
   for (int v : valid) names.push_back(std::to_string(v));
   const std::string* given = find(option);
   const std::string value = given != nullptr ? *given : names.front();
-  if (std::find(names.begin(), names.end(), value) == names.end()) reject(option, value, join(names));
-  resolved_.push_back({option, value, listed(names), text, names});
+  if (std::find(names.begin(), names.end(), value) == names.end()) reject(option, value, quoted_alternatives(names));
+  resolved_.push_back({option, value, join(names, ","), text, names});
   return std::stoi(value);
 }
 

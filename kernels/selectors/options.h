@@ -1,7 +1,6 @@
 // Parses and checks the options of a selector as given on the command line.
 #pragma once
 
-#include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <string>

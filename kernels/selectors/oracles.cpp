@@ -10,7 +10,6 @@
 // Bytes per KV head: kept * 2(D + Dv). The cost of the exact scores is not counted.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "kernels/device/on_cuda.h"
 #include "kernels/lane_sum.h"

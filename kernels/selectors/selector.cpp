@@ -137,6 +137,12 @@ bool Selector::is_dense(int layer, int kv_head) const {
          (settings_file_ && settings_file_->settings.at(layer, kv_head).dense);
 }
 
+bool Selector::is_dense_layer(int layer, int num_kv_heads) const {
+  for (int head = 0; head < num_kv_heads; ++head)
+    if (!is_dense(layer, head)) return false;
+  return true;
+}
+
 double Selector::setting_shift(int layer, int kv_head) const {
   if (!settings_file_) return 0;
   return is_dense(layer, kv_head) ? std::numeric_limits<double>::quiet_NaN()

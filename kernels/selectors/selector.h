@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "dumps/attention_layer.h"
@@ -144,6 +143,8 @@ class Selector {
   /// Whether attention is exact for a KV head: in dense layers, as one of dense_heads, or because its settings file
   /// says so. select() is not called for it.
   bool is_dense(int layer, int kv_head) const;
+  /// Whether it is exact for all KV heads of the layer.
+  bool is_dense_layer(int layer, int num_kv_heads) const;
   /// KV heads with exact attention: the option dense_heads.
   const DenseHeads& dense_heads() const { return dense_heads_; }
   /// What the settings file adds to every setting of the grid for a KV head; 0 without a file. NaN for a KV head that

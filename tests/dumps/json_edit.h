@@ -1,7 +1,6 @@
 // Edits of JSON documents in tests.
 #pragma once
 
-#include <cstdlib>
 #include <string>
 #include <string_view>
 

@@ -1,7 +1,6 @@
 // A LayerStore in host memory.
 #pragma once
 
-#include <memory>
 #include <mutex>
 #include <vector>
 

@@ -47,15 +47,4 @@ inline std::string bytes_of_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// The message of the error of type E that `call` throws; "" when it throws none.
-template <class E, class Call>
-std::string message_of(Call&& call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "";
-}
-
 }  // namespace attest

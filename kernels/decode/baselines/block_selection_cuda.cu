@@ -47,12 +47,12 @@ __global__ void __launch_bounds__(kSearchThreads)
   const int count = blocks.count(cache, pair), kept = min(count, keep);
   const float* row = maxima + blocks.row(pair);
   if constexpr (kInShared) {
-    for (int i = thread; i < count; i += kSearchThreads) keys[i] = sortable_bits(row[i]);
+    for (int i = thread; i < count; i += kSearchThreads) keys[i] = ordered_bits(row[i]);
     __syncthreads();
   }
   const auto key = [&](int i) {
     if constexpr (kInShared) return keys[i];
-    return sortable_bits(row[i]);
+    return ordered_bits(row[i]);
   };
   SelectedCut cut;  // keeps everything
   if (kept < count)

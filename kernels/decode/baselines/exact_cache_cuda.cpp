@@ -14,12 +14,12 @@ void check_exact_cache(const ExactCache& cache, int sub_block) {
   const auto text = [](std::int64_t number) { return std::to_string(number); };
   require(cache.element_type != ElementType::float32, "float16 or bfloat16", "float32");
   require(cache.head_dim == 64 || cache.head_dim == 128, "head_dim = value_dim = 64 or 128", text(cache.head_dim));
-  require(cache.group >= 1 && cache.group <= kExactMostGroup,
-          "1 to " + text(kExactMostGroup) + " query heads per KV head", text(cache.group));
-  require(cache.batch >= 1 && cache.num_kv_heads >= 1 && cache.num_kv_heads <= kExactMostPairs / cache.batch,
-          "1 to " + text(kExactMostPairs) + " pairs of sequence and KV head",
+  require(cache.group >= 1 && cache.group <= kExactMaxGroup,
+          "1 to " + text(kExactMaxGroup) + " query heads per KV head", text(cache.group));
+  require(cache.batch >= 1 && cache.num_kv_heads >= 1 && cache.num_kv_heads <= kExactMaxPairs / cache.batch,
+          "1 to " + text(kExactMaxPairs) + " pairs of sequence and KV head",
           text(cache.batch) + " x " + text(cache.num_kv_heads));
-  require(cache.max_tokens >= 1 && cache.max_tokens <= kExactMostTokens, "1 to " + text(kExactMostTokens) + " tokens",
+  require(cache.max_tokens >= 1 && cache.max_tokens <= kExactMaxTokens, "1 to " + text(kExactMaxTokens) + " tokens",
           text(cache.max_tokens));
   require(cache.stride >= cache.max_tokens, "a stride of at least " + text(cache.max_tokens) + " tokens",
           text(cache.stride));

@@ -9,16 +9,16 @@
 
 namespace attest {
 
-inline constexpr int kExactBlock = 128;        ///< tokens of a block; only full ones are selected, the rest is the tail
-inline constexpr int kExactMostGroup = 16;     ///< query heads per KV head
-inline constexpr int kExactMostPairs = 65535;  ///< a grid's second dimension
-inline constexpr std::int64_t kExactMostTokens = std::int64_t{1} << 24;
+inline constexpr int kExactBlock = 128;       ///< tokens of a block; only full ones are selected, the rest is the tail
+inline constexpr int kExactMaxGroup = 16;     ///< query heads per KV head
+inline constexpr int kExactMaxPairs = 65535;  ///< a grid's second dimension
+inline constexpr std::int64_t kExactMaxTokens = std::int64_t{1} << 24;
 
 /// Shape and device pointers. A pair is (sequence, KV head); its index is sequence * num_kv_heads + KV head.
 struct ExactCache {
   int batch = 1;  ///< sequences
   int num_kv_heads = 1;
-  int group = 1;                ///< G, query heads per KV head, at most kExactMostGroup
+  int group = 1;                ///< G, query heads per KV head, at most kExactMaxGroup
   int head_dim = 128;           ///< D of keys and of values: 64 or 128
   std::int64_t max_tokens = 0;  ///< of a sequence; lays out results of one value per token or sub-block
   std::int64_t stride = 0;      ///< tokens from one pair to the next, at least max_tokens

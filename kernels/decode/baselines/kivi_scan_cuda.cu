@@ -3,7 +3,9 @@
 // q.k^ = sum over channels of (q s) code + q lowest. Codes are exact in bfloat16; q s, a float32, is the sum of two
 // bfloat16 parts to 16 bits. The parts of 8 heads are the 16 rows of one product, so that the second part is free.
 #include <algorithm>
+#include <string>
 
+#include "dumps/base/error.h"
 #include "kernels/decode/baselines/kivi_scan_cuda.h"
 #include "kernels/decode/baselines/score_output.cuh"
 #include "kernels/decode/baselines/token_tiles.cuh"
@@ -46,7 +48,7 @@ __global__ void __launch_bounds__(kDim) quantise_kernel(const ExactCache cache, 
   for (int t = 0; t < kKiviGroup; ++t)
     codes[t][channel] = static_cast<std::uint8_t>(kivi_code_as_dump(quantizer, lowest, scale, x[t]));
   const std::int64_t at = static_cast<std::int64_t>(pair) * view.max_groups + group;
-  const std::uint32_t both = packed_pair<kType>(lowest, scale);
+  const std::uint32_t both = packed<DeviceElement<kType>>(lowest, scale);
   view.lowest[at * kDim + channel] = static_cast<std::uint16_t>(both & 0xFFFFu);
   view.scales[at * kDim + channel] = static_cast<std::uint16_t>(both >> 16);
   __syncthreads();
@@ -200,11 +202,27 @@ __global__ void __launch_bounds__(kKiviThreads, kResident)
   });
 }
 
+int max_groups_of(const ExactCache& cache) {
+  return kivi_quantised_tokens(static_cast<int>(cache.max_tokens)) / kKiviGroup;
+}
+
+void check_same_shape(const ExactCache& cache, const KiviKeysView& keys) {
+  check_exact_cache(cache);
+  const auto shape = [](std::int64_t pairs, int groups, int head_dim) {
+    return std::to_string(pairs) + " KV heads of " + std::to_string(groups) + " groups of tokens and " +
+           std::to_string(head_dim) + " channels";
+  };
+  if (keys.pairs != cache.pairs() || keys.head_dim != cache.head_dim || keys.max_groups != max_groups_of(cache))
+    throw InputError("KIVI scan: the cache has " + shape(cache.pairs(), max_groups_of(cache), cache.head_dim) +
+                     ", expected those of the codes, " + shape(keys.pairs, keys.max_groups, keys.head_dim));
+}
+
 }  // namespace
 
 KiviKeys2Bit::KiviKeys2Bit(const ExactCache& shape) {
   check_exact_cache(shape);
-  view_.max_groups = kivi_quantised_tokens(static_cast<int>(shape.max_tokens)) / kKiviGroup;
+  view_.pairs = static_cast<int>(shape.pairs()), view_.head_dim = shape.head_dim;
+  view_.max_groups = max_groups_of(shape);
   const std::size_t elements = static_cast<std::size_t>(shape.pairs()) * view_.max_groups * shape.head_dim;
   memory_.reserve(std::max<std::size_t>(1, elements) * 12);
   view_.codes = reinterpret_cast<std::uint32_t*>(memory_.data());
@@ -213,7 +231,7 @@ KiviKeys2Bit::KiviKeys2Bit(const ExactCache& shape) {
 }
 
 void KiviKeys2Bit::build(const ExactCache& cache, cudaStream_t stream) {
-  check_exact_cache(cache);
+  check_same_shape(cache, view_);
   if (view_.max_groups == 0) return;
   const dim3 grid(static_cast<unsigned>(view_.max_groups), static_cast<unsigned>(cache.pairs()));
   with_tiles_of(cache, [&](auto type, auto dim) {
@@ -225,7 +243,7 @@ void KiviKeys2Bit::build(const ExactCache& cache, cudaStream_t stream) {
 
 void cuda_kivi_scan(const ExactCache& cache, const KiviKeysView& keys, const void* q, float* scores,
                     cudaStream_t stream) {
-  check_exact_cache(cache);
+  check_same_shape(cache, keys);
   const auto blocks = static_cast<unsigned>(kResident * num_multiprocessors());
   with_tiles_of(cache, [&](auto type, auto dim) {
     constexpr ElementType kType = decltype(type)::value;

@@ -22,7 +22,7 @@ __host__ __device__ constexpr int kivi_quantised_tokens(int length) { return (le
 /// and its tokens t = k % 2 * 16 + lane / 4 and t + 8. Bits 2 r and 2 r + 16, r < 8, are the codes of channels
 /// c + r % 4 * 2 and c + r % 4 * 2 + 1 of token t + r / 4 * 8.
 struct KiviKeysView {
-  int max_groups = 0;
+  int pairs = 0, head_dim = 0, max_groups = 0;
   std::uint32_t* codes = nullptr;   ///< [pairs, max_groups, 2 D]
   std::uint16_t* scales = nullptr;  ///< [pairs, max_groups, D] of the cache's element type
   std::uint16_t* lowest = nullptr;  ///< [pairs, max_groups, D]
@@ -35,7 +35,7 @@ class KiviKeys2Bit {
   explicit KiviKeys2Bit(const ExactCache& shape);
 
   const KiviKeysView& view() const { return view_; }
-  /// Enqueues the quantisation of the cache's keys.
+  /// Enqueues the quantisation of the cache's keys. Throws InputError on a cache of another shape.
   void build(const ExactCache& cache, cudaStream_t stream);
 
  private:
@@ -44,7 +44,8 @@ class KiviKeys2Bit {
 };
 
 /// scores [pairs, max_tokens, G] = scale q.k^, k^ the dequantised key, or the cache's own for the tokens that are no
-/// codes. Neither allocates nor waits for the device. Bitwise repeatable.
+/// codes. Neither allocates nor waits for the device. Bitwise repeatable. Throws InputError if the codes are of another
+/// shape.
 void cuda_kivi_scan(const ExactCache& cache, const KiviKeysView& keys, const void* q, float* scores,
                     cudaStream_t stream);
 

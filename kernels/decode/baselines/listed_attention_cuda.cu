@@ -3,6 +3,7 @@
 #include "kernels/decode/baselines/tile_attention.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/multiprocessor.h"
+#include "kernels/device/scratch_layout.h"
 
 namespace attest {
 namespace {
@@ -39,7 +40,7 @@ struct Scratch {
 
   Scratch(const ExactCache& cache, int sub_block)
       : slots(tile_slots(cache, kTileBlocks * num_multiprocessors())),
-        counts((AttentionParts::bytes(cache, slots) + 255) / 256 * 256),
+        counts(aligned_part(AttentionParts::bytes(cache, slots))),
         entries(counts + sizeof(int) * cache.pairs()),
         bytes(entries + sizeof(int) * cache.pairs() * cache.max_sub_blocks(sub_block)) {}
 };

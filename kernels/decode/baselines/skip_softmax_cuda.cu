@@ -9,6 +9,7 @@
 #include "kernels/decode/baselines/softmax_state.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/multiprocessor.h"
+#include "kernels/device/scratch_layout.h"
 
 namespace attest {
 namespace {
@@ -26,7 +27,7 @@ struct Splits {
 };
 
 std::size_t parts_bytes(const ExactCache& cache, int splits) {
-  return (AttentionParts::bytes(cache, static_cast<std::int64_t>(cache.pairs()) * splits) + 255) / 256 * 256;
+  return aligned_part(AttentionParts::bytes(cache, static_cast<std::int64_t>(cache.pairs()) * splits));
 }
 
 template <ElementType kType, int kDim>

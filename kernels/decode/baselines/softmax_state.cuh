@@ -162,7 +162,7 @@ __device__ float merge_parts(const ExactCache& cache, const AttentionParts& part
   }
   if (sum > 0) out /= sum;
   const std::int64_t row = static_cast<std::int64_t>(pair) * group + head;
-  const std::uint32_t bits = packed_pair<kType>(out, 0);
+  const std::uint32_t bits = packed<DeviceElement<kType>>(out, 0);
   static_cast<std::uint16_t*>(result.out)[row * dim + channel] = static_cast<std::uint16_t>(bits & 0xFFFFu);
   if (channel == 0) result.lse[row] = sum > 0 ? most + __logf(sum) : -INFINITY;
   return out;

@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "kernels/decode/baselines/exact_cache_cuda.h"
+#include "kernels/device/pack16.cuh"
 #include "kernels/device/tensor_core.cuh"
 
 namespace attest {
@@ -113,18 +114,6 @@ __device__ inline std::uint32_t pair_of(const uint4& a, const uint4& b, int i) {
   return __byte_perm(of_a[i / 2], of_b[i / 2], i % 2 == 0 ? 0x5410 : 0x7632);
 }
 
-/// Two weights rounded to the 16-bit type.
-template <ElementType kType>
-__device__ std::uint32_t packed_pair(float first, float second) {
-  if constexpr (kType == ElementType::bfloat16) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
-    return reinterpret_cast<const std::uint32_t&>(pair);
-  } else {
-    const __half2 pair = __floats2half2_rn(first, second);
-    return reinterpret_cast<const std::uint32_t&>(pair);
-  }
-}
-
 /// A number rounded to the 16-bit type.
 template <ElementType kType>
 __device__ float rounded(float x) {
@@ -151,9 +140,10 @@ struct ValueTile {
   /// out += weights times values. The weights are laid out as TileScores.
   template <ElementType kType>
   __device__ void multiply_add_to(const TileScores& weights, OutputTile<kDim>& out) const {
-    const std::uint32_t a[4] = {
-        packed_pair<kType>(weights[0][0], weights[0][1]), packed_pair<kType>(weights[0][2], weights[0][3]),
-        packed_pair<kType>(weights[1][0], weights[1][1]), packed_pair<kType>(weights[1][2], weights[1][3])};
+    const std::uint32_t a[4] = {packed<DeviceElement<kType>>(weights[0][0], weights[0][1]),
+                                packed<DeviceElement<kType>>(weights[0][2], weights[0][3]),
+                                packed<DeviceElement<kType>>(weights[1][0], weights[1][1]),
+                                packed<DeviceElement<kType>>(weights[1][2], weights[1][3])};
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n)
       multiply_add<DeviceElement<kType>>(out[n], a, pair_of(rows[0][n / 8], rows[1][n / 8], n % 8),

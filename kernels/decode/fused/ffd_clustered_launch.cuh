@@ -30,16 +30,20 @@ class FfdClusteredGrid {
 
   /// How many such clusters the current device holds at a time.
   int resident() const {
-    static std::array<std::array<std::atomic<int>, kMaxClusterShift + 1>, 64> known{};  // plus one, by device and size
+    constexpr int kDevices = 64;
+    static std::array<std::array<std::atomic<int>, kMaxClusterShift + 1>, kDevices> known{};  // plus one
     int device = 0;
     ATTEST_CUDA(cudaGetDevice(&device));
-    std::atomic<int>& found = known[static_cast<std::size_t>(device) % 64][static_cast<std::size_t>(shift_)];
-    if (found == 0) {
-      int clusters = 0;
-      if (cudaOccupancyMaxActiveClusters(&clusters, kKernel, &config_) != cudaSuccess) cudaGetLastError();
-      found = clusters + 1;
+    std::atomic<int>* const found =
+        device < kDevices ? &known[static_cast<std::size_t>(device)][static_cast<std::size_t>(shift_)] : nullptr;
+    if (found != nullptr && *found != 0) return *found - 1;
+    int clusters = 0;
+    if (cudaOccupancyMaxActiveClusters(&clusters, kKernel, &config_) != cudaSuccess) {
+      cudaGetLastError();
+      return 0;  // for this call: the next one asks again
     }
-    return found - 1;
+    if (found != nullptr) *found = clusters + 1;
+    return clusters;
   }
 
   void launch(FfdFusedParams p) const {

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "kernels/decode/reference/ffd_call.h"
+#include "kernels/decode/base/ffd_call.h"
 
 namespace attest {
 
@@ -41,7 +41,6 @@ struct FfdFragments {
   static constexpr int kTileCodes = 32 * kWords * 4;  ///< bytes
   static constexpr int kRecord = kHeader + kScaleBytes + kFfdTiles * kTileCodes;
   static constexpr int kResidualTile = kFfdTile * D;   ///< bytes
-  static constexpr int kKeyTile = kFfdTile * D * 2;    ///< bytes of 16-bit keys
   static constexpr int kValueTile = kFfdTile * D * 2;  ///< bytes
   /// Bits by which the code of step i is shifted within its half, after the right shift that drop_bits() tells.
   __host__ __device__ static constexpr int shift(int i) { return i % kStepsPerWord * kBits - drop_bits(i); }

@@ -3,9 +3,10 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
+#include <algorithm>
 #include <type_traits>
 
-#include "dumps/base/error.h"
+#include "kernels/decode/base/ffd_codes.cuh"
 #include "kernels/decode/fused/ffd_fragments.cuh"
 #include "kernels/decode/fused/ffd_fused_cuda.h"
 #include "kernels/device/cuda_check.h"
@@ -14,6 +15,7 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr std::int64_t kMaxGridY = 65535;
 
 template <class T>
 __device__ float to_float(T x) {
@@ -35,7 +37,7 @@ __device__ int exponent_not_below(float x) {
 template <int D, int kBits, class Key>
 __device__ void quantize_block(const Key& key, std::uint8_t* record, std::uint8_t* residual) {
   using Layout = FfdFragments<D, kBits>;
-  constexpr float kHighest = (1 << kBits) - 1, kZ = kHighest / 2;
+  constexpr float kZ = ((1 << kBits) - 1) / 2.0f;
   constexpr int kCodeWords = kFfdTiles * Layout::kTileCodes / 4;
   __shared__ float largest[D];
   __shared__ std::uint32_t codes[kCodeWords];
@@ -55,13 +57,11 @@ __device__ void quantize_block(const Key& key, std::uint8_t* record, std::uint8_
     reinterpret_cast<float*>(record)[threadIdx.x] = threadIdx.x == 0 ? ldexpf(1.0f, exponent - 7) : 0.0f;
   for (int i = static_cast<int>(threadIdx.x); i < kFfdBlock * D; i += kThreads) {
     const int token = i / D, c = i % D;
-    const float x = key(token, c), s = fmaxf(__fdiv_rn(largest[c], kZ), 1e-8f);
-    const float code = fminf(fmaxf(rintf(__fadd_rn(__fdiv_rn(x, s), kZ)), 0.0f), kHighest);
+    const FfdCode coded = ffd_code(key(token, c), ffd_step(largest[c], kZ), kZ);
     int word, bit;
     Layout::code_at(token, c, word, bit);
-    atomicOr(&codes[word], static_cast<std::uint32_t>(code) << bit);
-    const float rest = __fsub_rn(x, __fmul_rn(code - kZ, s));
-    residual[Layout::residual_at(token, c)] = __nv_cvt_float_to_fp8(rest, __NV_SATFINITE, __NV_E4M3);
+    atomicOr(&codes[word], static_cast<std::uint32_t>(coded.code) << bit);
+    residual[Layout::residual_at(token, c)] = __nv_cvt_float_to_fp8(coded.residual, __NV_SATFINITE, __NV_E4M3);
   }
   __syncthreads();
   auto* to = reinterpret_cast<std::uint32_t*>(record + Layout::kHeader + Layout::kScaleBytes);
@@ -74,32 +74,31 @@ struct BuildParams {
   std::int64_t max_blocks = 0, max_tokens = 0, stride = 0;
 };
 
-/// A CTA per (block, pair); blocks that no token fills do nothing, except the first after the last full one, which is
-/// the tail.
+/// CTAs of a pair take its blocks in turn; the block after the last full one is the tail.
 template <class T, int D, int kBits>
 __global__ void __launch_bounds__(kThreads) build_kernel(BuildParams p, const T* k, const T* v) {
   using Layout = FfdFragments<D, kBits>;
-  const std::int64_t pair = blockIdx.x, block = blockIdx.y, length = p.cache.lengths[pair / p.num_kv_heads];
-  const std::int64_t full = length / kFfdBlock;
-  if (block > full) return;
-  const T* keys = k + (pair * p.stride + block * kFfdBlock) * D;
-  const T* values = v + (pair * p.stride + block * kFfdBlock) * D;
-  const auto tokens = static_cast<int>(min(length - block * kFfdBlock, static_cast<std::int64_t>(kFfdBlock)));
-  T* last_keys = static_cast<T*>(p.cache.last_keys) + (pair * 2 + block % 2) * kFfdBlock * D;
+  const std::int64_t pair = blockIdx.x, length = p.cache.lengths[pair / p.num_kv_heads], full = length / kFfdBlock;
   T* sink_keys = static_cast<T*>(p.cache.sink_keys) + pair * kFfdBlock * D;
-  T* to_values = block == full ? static_cast<T*>(p.cache.tail_values) + pair * kFfdBlock * D
-                               : static_cast<T*>(p.cache.values) + (pair * p.max_blocks + block) * kFfdBlock * D;
-  for (int i = static_cast<int>(threadIdx.x); i < kFfdBlock * D; i += kThreads) {
-    const int token = i / D, c = i % D;
-    const T key = token < tokens ? keys[i] : T(0.0f);
-    if (block >= full - 1) last_keys[Layout::key_at(token, c)] = key;
-    if (block == 0) sink_keys[Layout::key_at(token, c)] = key;
-    to_values[Layout::value_at(token, c)] = token < tokens ? values[i] : T(0.0f);
+  for (std::int64_t block = blockIdx.y; block <= full; block += gridDim.y) {
+    const T* keys = k + (pair * p.stride + block * kFfdBlock) * D;
+    const T* values = v + (pair * p.stride + block * kFfdBlock) * D;
+    const auto tokens = static_cast<int>(min(length - block * kFfdBlock, static_cast<std::int64_t>(kFfdBlock)));
+    T* last_keys = static_cast<T*>(p.cache.last_keys) + (pair * 2 + block % 2) * kFfdBlock * D;
+    T* to_values = block == full ? static_cast<T*>(p.cache.tail_values) + pair * kFfdBlock * D
+                                 : static_cast<T*>(p.cache.values) + (pair * p.max_blocks + block) * kFfdBlock * D;
+    for (int i = static_cast<int>(threadIdx.x); i < kFfdBlock * D; i += kThreads) {
+      const int token = i / D, c = i % D;
+      const T key = token < tokens ? keys[i] : T(0.0f);
+      if (block >= full - 1) last_keys[Layout::key_at(token, c)] = key;
+      if (block == 0) sink_keys[Layout::key_at(token, c)] = key;
+      to_values[Layout::value_at(token, c)] = token < tokens ? values[i] : T(0.0f);
+    }
+    if (block == full) return;
+    const std::int64_t at = pair * p.max_blocks + block;
+    quantize_block<D, kBits>([&](int token, int c) { return to_float(keys[token * D + c]); },
+                             p.cache.records + at * Layout::kRecord, p.cache.residual + at * kFfdBlock * D);
   }
-  if (block == full) return;
-  const std::int64_t at = pair * p.max_blocks + block;
-  quantize_block<D, kBits>([&](int token, int c) { return to_float(keys[token * D + c]); },
-                           p.cache.records + at * Layout::kRecord, p.cache.residual + at * kFfdBlock * D);
 }
 
 /// A CTA per pair.
@@ -162,7 +161,7 @@ FfdBlockBytes ffd_fragments_block_bytes(const FfdCacheShape& s) {
 
 void cuda_ffd_fragments_build(const FfdCacheShape& s, const FfdCacheView& cache, const void* k, const void* v,
                               std::int64_t stride, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(s.pairs()), static_cast<unsigned>(s.max_blocks() + 1));
+  const dim3 grid(static_cast<unsigned>(s.pairs()), static_cast<unsigned>(std::min(s.max_blocks() + 1, kMaxGridY)));
   with_shape(s, [&]<class T, int D, int kBits>() {
     build_kernel<T, D, kBits><<<grid, kThreads, 0, stream>>>(build_params(s, cache, stride), static_cast<const T*>(k),
                                                              static_cast<const T*>(v));

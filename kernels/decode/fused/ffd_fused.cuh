@@ -36,8 +36,6 @@ namespace attest {
 template <class T, int D, int kGroups, int kBits, bool kLate, bool kStatic>
 struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
   using Step = FfdStep<T, D, kGroups, kBits>;
-  using Shared = typename Step::Shared;
-  using Layout = typename Step::Layout;
   using Scan = FfdScanStep<T, D, kGroups, kBits, kLate>;
   using Attend = FfdAttendStep<T, D, kGroups, kBits, kLate>;
   using Attend::attend_part, Attend::listed_tile;

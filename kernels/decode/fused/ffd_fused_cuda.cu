@@ -1,30 +1,13 @@
 // Scratch memory and launches of the fused decode.
-#include <algorithm>
 #include <climits>
 
 #include "dumps/base/error.h"
 #include "kernels/decode/fused/ffd_fused_cuda.h"
 #include "kernels/decode/fused/ffd_fused_launch.cuh"
+#include "kernels/device/scratch_layout.h"
 
 namespace attest {
 namespace {
-
-/// Hands out parts of a buffer, or with a null buffer counts them.
-class ScratchLayout {
- public:
-  explicit ScratchLayout(std::byte* base) : base_(base) {}
-
-  template <class X>
-  void take(X*& part, std::int64_t count) {
-    part = base_ ? reinterpret_cast<X*>(base_ + used_) : nullptr;
-    used_ += (static_cast<std::size_t>(count) * sizeof(X) + 255) / 256 * 256;
-  }
-  std::size_t used() const { return used_; }
-
- private:
-  std::byte* base_;
-  std::size_t used_ = 0;
-};
 
 /// Items of a CTA above which an even deal of the kept tiles saves more, where heads differ, than it costs where they
 /// do not. Where many CTAs have a pair, each has little of a head that keeps much.
@@ -32,6 +15,9 @@ int max_static_items(const FfdFusedParams& p) {
   constexpr int kOfFewCtas = 96, kOfManyCtas = 160, kMany = 8;
   return p.ctas_per_pair >= kMany ? kOfManyCtas : kOfFewCtas;
 }
+
+/// Compiled for the same architectures as the kernels, which do nothing in code for one before 9.0.
+__global__ void compiled_as_they_are() {}
 
 void take_counts(const FfdCacheShape& shape, ScratchLayout& layout, FfdFusedParams& p) {
   layout.take(p.barrier, 1);
@@ -72,8 +58,11 @@ FfdFusedParams params_of(const FfdCacheShape& shape, const FfdCacheView& cache, 
 
 }  // namespace
 
-bool ffd_fragments_fit(const FfdCacheShape& shape) {
-  return fits_fragments(shape) && device_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
+bool has_ffd_fused_kernels() {
+  if (device_attribute(cudaDevAttrComputeCapabilityMajor) < 9) return false;
+  cudaFuncAttributes attributes{};
+  ATTEST_CUDA(cudaFuncGetAttributes(&attributes, compiled_as_they_are));
+  return attributes.ptxVersion >= 90;
 }
 
 std::size_t ffd_fused_zeroed_bytes(const FfdCacheShape& shape) {

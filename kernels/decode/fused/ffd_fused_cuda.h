@@ -5,8 +5,9 @@
 
 namespace attest {
 
-/// The device and the shape allow FfdCacheLayout::fragments.
-bool ffd_fragments_fit(const FfdCacheShape& shape);
+/// The current device runs the kernels of FfdCacheLayout::fragments: it is of compute capability 9.0 or later, and the
+/// build has code for it.
+bool has_ffd_fused_kernels();
 
 FfdBlockBytes ffd_fragments_block_bytes(const FfdCacheShape& shape);
 

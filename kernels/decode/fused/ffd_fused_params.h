@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/decode/reference/ffd_call.h"
+#include "kernels/decode/base/ffd_call.h"
 
 namespace attest {
 

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "kernels/decode/fused/ffd_fragments.cuh"
+#include "kernels/device/pack16.cuh"
 
 namespace attest {
 
@@ -20,16 +21,6 @@ __device__ float2 float_pair(const T* p) {
   else
     return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(p));
 }
-template <class T>
-__device__ std::uint32_t packed(float a, float b) {
-  if constexpr (std::is_same_v<T, __half>) {
-    return bits_of(__floats2half2_rn(a, b));
-  } else {
-    __nv_bfloat162 x = __floats2bfloat162_rn(a, b);
-    return *reinterpret_cast<std::uint32_t*>(&x);
-  }
-}
-
 /// e with 2^e > x >= 2^(e-1) for a float x that is not too small or large to be scaled by such powers; 0 for x = 0.
 __device__ inline int exponent_above(float x) {
   return x == 0 ? 0 : min(max(((__float_as_int(x) >> 23) & 255) - 126, -90), 90);

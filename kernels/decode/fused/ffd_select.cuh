@@ -1,6 +1,7 @@
 // What is kept if the decision needs the maxima of all blocks of a pair: top-k, and a pseudo-max over all blocks.
 #pragma once
 
+#include "kernels/decode/base/top_k.cuh"
 #include "kernels/decode/fused/ffd_fragments.cuh"
 #include "kernels/decode/fused/ffd_schedule.cuh"
 
@@ -81,35 +82,16 @@ __device__ inline int append_tiles(const FfdSegment& s, const std::uint8_t* mask
   return count + tiles;
 }
 
-/// An unsigned number with the order of the float.
-__device__ inline unsigned ordered_bits(float x) {
-  const unsigned u = __float_as_uint(x);
-  return u ^ (u >> 31 ? 0xffffffffu : 0x80000000u);
-}
-
-/// The n largest of a pair's maxima, ties to the lower index: those above `bits`, and those equal to it below index
-/// `end`.
-struct FfdTopK {
-  unsigned bits = 0;
-  int end = 0;
-
-  __device__ bool keeps(float maximum, int index) const {
-    const unsigned b = ordered_bits(maximum);
-    return b > bits || (b == bits && index < end);
-  }
-};
-
-/// All threads; 1 <= n <= count.
+/// Of a pair's maxima. All threads; 1 <= n <= count.
 __device__ inline __noinline__ FfdTopK largest_maxima(const float* maxima, int count, int n, FfdReduction& r) {
   constexpr int kHeld = 8;  // per thread, in registers
-  unsigned held[kHeld];
+  std::uint32_t held[kHeld];
 #pragma unroll
   for (int i = 0; i < kHeld; ++i) {
     const int at = i * kFfdThreads + static_cast<int>(threadIdx.x);
     held[i] = at < count ? ordered_bits(__ldcg(maxima + at)) : 0;
   }
-  // ordered_bits() of a number is at least 0x007fffff (minus infinity), so that a 0 is never counted.
-  const auto number_of = [&](auto&& counts) {
+  return largest_maxima(count, n, [&](auto&& counts) {
     int own = 0;
 #pragma unroll
     for (int i = 0; i < kHeld; ++i)
@@ -117,24 +99,7 @@ __device__ inline __noinline__ FfdTopK largest_maxima(const float* maxima, int c
     for (int at = kHeld * kFfdThreads + static_cast<int>(threadIdx.x); at < count; at += kFfdThreads)
       own += counts(ordered_bits(__ldcg(maxima + at)), at);
     return cta_sum(own, r);
-  };
-  FfdTopK top;
-  for (unsigned bit = 1u << 31; bit; bit >>= 1) {
-    const unsigned candidate = top.bits | bit;
-    if (number_of([&](unsigned b, int) { return b >= candidate; }) >= n) top.bits = candidate;
-  }
-  const int equal_kept = n - number_of([&](unsigned b, int) { return b > top.bits; });
-  int low = 0;
-  top.end = count;
-  if (number_of([&](unsigned b, int) { return b == top.bits; }) == equal_kept) return top;
-  while (low + 1 < top.end) {  // fewer than equal_kept below low, enough below end
-    const int middle = (low + top.end) / 2;
-    if (number_of([&](unsigned b, int at) { return b == top.bits && at < middle; }) >= equal_kept)
-      top.end = middle;
-    else
-      low = middle;
-  }
-  return top;
+  });
 }
 
 /// Decides for the segment's blocks from the maxima of all blocks of its pair (topk, pseudo_max = global). masks

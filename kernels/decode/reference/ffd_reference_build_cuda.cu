@@ -15,7 +15,7 @@ constexpr std::int64_t kMaxGridY = 65535;
 /// Quantises a block of 16-bit keys [128, D]. `keys` may have been written by this thread block before a barrier.
 __device__ void quantize_block(const RowMajorCache& cache, const std::uint16_t* keys, int pair, int b) {
   const int dim = cache.shape.head_dim, bits = cache.shape.bits, per_byte = 8 / bits;
-  const float z = cache.offset(), top = 2 * z;
+  const float z = cache.offset();
   float* amax = cache.amax(pair, b);
   for (int d = threadIdx.x; d < dim; d += kThreads) {
     float largest = 0;
@@ -28,11 +28,9 @@ __device__ void quantize_block(const RowMajorCache& cache, const std::uint16_t* 
     const int t = i / cache.code_bytes, first = i % cache.code_bytes * per_byte;
     unsigned packed = 0;
     for (int d = first; d < min(dim, first + per_byte); ++d) {
-      const float key = cache.element(keys[t * dim + d]), step = cache.step(amax[d]);
-      const float position = __fadd_rn(__fdiv_rn(key, step), z), code = rintf(fminf(fmaxf(position, 0.0f), top));
-      const float rest = __fsub_rn(key, __fmul_rn(code - z, step));
-      packed |= static_cast<unsigned>(code) << ((d - first) * bits);
-      residual[t * dim + d] = __nv_cvt_float_to_fp8(rest, __NV_SATFINITE, __NV_E4M3);
+      const FfdCode coded = ffd_code(cache.element(keys[t * dim + d]), cache.step(amax[d]), z);
+      packed |= static_cast<unsigned>(coded.code) << ((d - first) * bits);
+      residual[t * dim + d] = __nv_cvt_float_to_fp8(coded.residual, __NV_SATFINITE, __NV_E4M3);
     }
     codes[i] = static_cast<std::uint8_t>(packed);
   }

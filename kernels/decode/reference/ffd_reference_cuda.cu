@@ -2,9 +2,11 @@
 // the sum of the parts. A pair is (sequence, KV head); a thread block walks over every splits-th block of its pair.
 #include <algorithm>
 
+#include "kernels/decode/base/top_k.cuh"
 #include "kernels/decode/reference/ffd_reference_cuda.cuh"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/scratch_layout.h"
 
 namespace attest {
 namespace ffd_reference {
@@ -107,35 +109,21 @@ __global__ void __launch_bounds__(kSelectThreads) select_delta_kernel(Decode tas
   if (threadIdx.x == 0 && task.call.kept != nullptr) task.call.kept[pair] = kept;
 }
 
-/// topk: the n-th largest maximum is found bit by bit; of those that equal it, the first are kept. A block per pair.
+/// topk: the first of those that have the n-th largest maximum. A block per pair.
 __global__ void __launch_bounds__(kSelectThreads) select_topk_kernel(Decode task) {
   __shared__ int counts[32];
   const int pair = blockIdx.x, parts = task.parts(pair), n = min(parts, task.options.keep_sub_blocks);
   const float* maxima = task.maxima + task.first_part(pair);
-  const auto number_of = [&](auto&& counted) {
-    int count = 0;
-    for (int part = static_cast<int>(threadIdx.x); part < parts; part += kSelectThreads)
-      count += counted(sortable_bits(maxima[part]), part);
-    return block_reduce(count, counts, Plus{});
-  };
-  std::uint32_t border = 0;
-  for (int bit = 31; bit >= 0; --bit) {
-    const std::uint32_t tried = border | (1u << bit);
-    if (number_of([&](std::uint32_t x, int) { return x >= tried; }) >= n) border = tried;
-  }
-  const int equal = n - number_of([&](std::uint32_t x, int) { return x > border; });
-  int low = 0, end = parts;  // fewer than `equal` of those at the border are before low, enough are before end
-  while (low < end) {
-    const int middle = (low + end) / 2;
-    if (number_of([&](std::uint32_t x, int part) { return x == border && part < middle; }) >= equal)
-      end = middle;
-    else
-      low = middle + 1;
-  }
-  for (int part = static_cast<int>(threadIdx.x); part < parts; part += kSelectThreads) {
-    const std::uint32_t x = sortable_bits(maxima[part]);
-    task.flags[task.first_part(pair) + part] = x > border || (x == border && part < end) ? 1 : 0;
-  }
+  FfdTopK top;
+  if (parts > 0)
+    top = largest_maxima(parts, n, [&](auto&& counted) {
+      int count = 0;
+      for (int part = static_cast<int>(threadIdx.x); part < parts; part += kSelectThreads)
+        count += counted(ordered_bits(maxima[part]), part);
+      return block_reduce(count, counts, Plus{});
+    });
+  for (int part = static_cast<int>(threadIdx.x); part < parts; part += kSelectThreads)
+    task.flags[task.first_part(pair) + part] = top.keeps(maxima[part], part) ? 1 : 0;
   if (threadIdx.x == 0 && task.call.kept != nullptr) task.call.kept[pair] = n;
 }
 
@@ -229,30 +217,26 @@ __global__ void __launch_bounds__(kFfdBlock) merge_kernel(Decode task) {
   if (thread == 0) task.call.lse[row] = sum > 0 ? most + logf(sum) : lowest();
 }
 
-/// Thread blocks that share a pair: about 1024 in all, more than any GPU runs at once.
+/// Thread blocks that share a pair: kMaxSplits in all, enough for several on each multiprocessor.
 int splits_of(const FfdCacheShape& shape) {
-  const std::int64_t wanted = (1024 + shape.pairs() - 1) / shape.pairs();
-  return static_cast<int>(std::min({wanted, shape.max_blocks() + 1, std::int64_t{kMaxSplits}}));
+  const std::int64_t wanted = (kMaxSplits + shape.pairs() - 1) / shape.pairs();
+  return static_cast<int>(std::min(wanted, shape.max_blocks() + 1));
 }
 
 /// Hands out scratch memory, or with a null `base` counts it; returns the bytes.
 std::size_t place_scratch(Decode& task, std::byte* base) {
   const FfdCacheShape& shape = task.cache.shape;
-  std::size_t used = 0;
-  const auto take = [&]<class T>(T*& to, std::int64_t count) {
-    to = reinterpret_cast<T*>(base + used);
-    used += (static_cast<std::size_t>(count) * sizeof(T) + 255) / 256 * 256;
-  };
+  ScratchLayout layout(base);
   const std::int64_t blocks = shape.pairs() * shape.max_blocks(), parts = blocks * (kFfdBlock / kMinSubBlock);
   const std::int64_t splits = shape.pairs() * task.splits * shape.group;
-  take(task.scores, blocks * kFfdBlock * shape.group);
-  take(task.head_maxima, parts * shape.group);
-  take(task.maxima, parts);
-  take(task.flags, parts);
-  take(task.split_max, splits);
-  take(task.split_sum, splits);
-  take(task.split_out, splits * shape.value_dim);
-  return used;
+  layout.take(task.scores, blocks * kFfdBlock * shape.group);
+  layout.take(task.head_maxima, parts * shape.group);
+  layout.take(task.maxima, parts);
+  layout.take(task.flags, parts);
+  layout.take(task.split_max, splits);
+  layout.take(task.split_sum, splits);
+  layout.take(task.split_out, splits * shape.value_dim);
+  return layout.used();
 }
 
 Decode decode_of(const FfdCacheShape& shape, const FfdCacheView& view, std::byte* scratch,
@@ -287,9 +271,13 @@ void cuda_ffd_reference_decode(const FfdCacheShape& shape, const FfdCacheView& v
   const Decode task = decode_of(shape, view, scratch, options, call);
   const auto pairs = static_cast<unsigned>(shape.pairs()), group = static_cast<unsigned>(shape.group);
   scan(task, stream);
-  (options.rule == FfdDecodeRule::topk ? select_topk_kernel
-                                       : select_delta_kernel)<<<pairs, kSelectThreads, 0, stream>>>(task);
-  ATTEST_CUDA_LAUNCHED(select_kernel);
+  if (options.rule == FfdDecodeRule::topk) {
+    select_topk_kernel<<<pairs, kSelectThreads, 0, stream>>>(task);
+    ATTEST_CUDA_LAUNCHED(select_topk_kernel);
+  } else {
+    select_delta_kernel<<<pairs, kSelectThreads, 0, stream>>>(task);
+    ATTEST_CUDA_LAUNCHED(select_delta_kernel);
+  }
   attend_kernel<<<dim3(pairs, static_cast<unsigned>(task.splits), group), kFfdBlock, 0, stream>>>(task);
   ATTEST_CUDA_LAUNCHED(attend_kernel);
   merge_kernel<<<dim3(pairs, group), kFfdBlock, 0, stream>>>(task);

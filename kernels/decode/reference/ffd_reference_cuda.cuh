@@ -14,6 +14,7 @@
 
 #include <cstdint>
 
+#include "kernels/decode/base/ffd_codes.cuh"
 #include "kernels/decode/reference/ffd_reference_cuda.h"
 
 namespace attest::ffd_reference {
@@ -68,7 +69,7 @@ struct RowMajorCache {
   }
   /// z of the codebook {0 .. 2^bits - 1} - z.
   __device__ float offset() const { return static_cast<float>((1 << shape.bits) - 1) / 2; }
-  __device__ float step(float amax) const { return fmaxf(__fdiv_rn(amax, offset()), 1e-8f); }
+  __device__ float step(float amax) const { return ffd_step(amax, offset()); }
 };
 
 /// A call, and its scratch memory.

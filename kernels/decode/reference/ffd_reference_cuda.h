@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/decode/reference/ffd_call.h"
+#include "kernels/decode/base/ffd_call.h"
 
 namespace attest {
 

@@ -11,7 +11,7 @@
 #include "kernels/selectors/registry.h"
 #include "tests/analysis/cuda/comparison.h"
 #include "tests/analysis/cuda/cuda_study_cases.h"
-#include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 extern const SelectorInfo template_info;

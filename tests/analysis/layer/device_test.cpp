@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "dumps/base/error.h"
-#include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {

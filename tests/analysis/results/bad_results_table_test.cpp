@@ -12,6 +12,7 @@
 #include "tests/analysis/results/small_study.h"
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest::test {
 namespace {

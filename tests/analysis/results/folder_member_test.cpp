@@ -15,6 +15,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/json.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {

@@ -14,6 +14,7 @@
 #include "kernels/selectors/registry.h"
 #include "tests/analysis/results/small_study.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest::test {
 namespace {

@@ -8,6 +8,7 @@
 #include "analysis/results/partial_results.h"
 #include "dumps/base/error.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest::test {
 namespace {

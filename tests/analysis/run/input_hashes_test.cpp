@@ -13,6 +13,7 @@
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {

@@ -12,6 +12,7 @@
 #include "dumps/synthetic/dump.h"
 #include "tests/analysis/run/stream_study_fixture.h"
 #include "tests/dumps/memory_store.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "dumps/base/error.h"
 #include "tests/analysis/run/stream_study_fixture.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {

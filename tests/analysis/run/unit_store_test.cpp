@@ -12,6 +12,7 @@
 #include "analysis/run/unit_queue.h"
 #include "dumps/base/error.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {

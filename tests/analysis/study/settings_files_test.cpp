@@ -5,6 +5,7 @@
 
 #include "tests/analysis/studies.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "dumps/base/error.h"
-#include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {

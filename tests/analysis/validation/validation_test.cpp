@@ -12,6 +12,7 @@
 #include "dumps/base/error.h"
 #include "tests/analysis/validation/made_results.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {

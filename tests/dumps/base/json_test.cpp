@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dumps/synthetic/counter_random.h"
-#include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {

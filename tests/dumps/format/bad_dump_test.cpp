@@ -9,6 +9,8 @@
 #include <cmath>
 #include <filesystem>
 
+#include "tests/message_of.h"
+
 namespace attest::test {
 namespace {
 
@@ -224,6 +226,16 @@ TEST_F(BadDumpTest, Tokens) {
             object + ": has the shape [39], expected [40] (num_tokens)");
   EXPECT_THAT(error_after([&](const Edit& e) { e.zeros(object, H5T_IEEE_F64LE, {40}); }),
               EndsWith("expected integers"));
+}
+
+TEST_F(BadDumpTest, TokensThatAreReadHave32Bits) {
+  write_small_dump(path_, {.overwrite = true});
+  std::vector<std::int64_t> tokens(40, 7);
+  tokens[5] = (std::int64_t{1} << 32) + 5;
+  Edit(path_).integers(kFirst + "/tokens", {40}, tokens);
+  const DumpReader dump(path_);
+  EXPECT_EQ(message_of<InputError>([&] { dump.read_array<std::int32_t>(0, "tokens"); }),
+            path_ + ": " + kFirst + "/tokens: entry 5 is 4294967301, expected -2147483648 to 2147483647");
 }
 
 TEST_F(BadDumpTest, Spans) {

@@ -10,6 +10,7 @@
 #include "tests/dumps/format/small_dump.h"
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest::test {
 namespace {

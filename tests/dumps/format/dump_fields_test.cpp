@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 
 #include "dumps/format/dump_metadata.h"
@@ -67,6 +68,31 @@ TEST(DumpFieldsTest, MetadataSurviveThePipeWholeOrNotAtAll) {
   for (std::size_t size = 0; size < bytes.size(); ++size)
     EXPECT_THROW(decode(bytes.substr(0, size)), std::exception) << size;
   EXPECT_THROW(decode(bytes + "x"), std::exception);
+}
+
+TEST(DumpFieldsTest, WhatADamagedChildSendsIsRefused) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("dump.h5");
+  write_small_dump(path);
+  const hdf5::Lock lock;
+  const DumpMetadata sound = read_dump_metadata(hdf5::open_file(path));
+  const auto refused = [&](const std::function<void(DumpMetadata&, LayerInfo&)>& damage) {
+    DumpMetadata metadata = sound;
+    damage(metadata, metadata.layers.at(0).begin()->second);
+    EXPECT_THROW(decode(encode(metadata)), std::runtime_error);
+  };
+  decode(encode(sound));
+  refused([](auto&, LayerInfo& layer) { layer.element_type = static_cast<ElementType>(3); });
+  refused([](auto&, LayerInfo& layer) { layer.output_type = static_cast<ElementType>(200); });
+  refused([](auto&, LayerInfo& layer) { layer.k.storage = static_cast<Storage>(4); });
+  refused([](auto&, LayerInfo& layer) { layer.q.bytes += 2; });
+  refused([](auto&, LayerInfo& layer) { layer.v.bytes = 0; });
+  refused([](auto&, LayerInfo& layer) { layer.sliding_window = -1; });
+  refused([](DumpMetadata& metadata, auto&) { metadata.info.shape.num_kv_heads = 0; });
+  refused([](DumpMetadata& metadata, auto&) { metadata.info.shape.head_dim = -1; });
+  refused([](DumpMetadata& metadata, auto&) { metadata.info.num_layers = 0; });
+  refused([](DumpMetadata& metadata, auto&) { metadata.info.samples[0].num_tokens = std::int64_t{1} << 62; });
+  refused([](DumpMetadata& metadata, auto&) { metadata.info.samples[0].query_positions[0] = -1; });
 }
 
 }  // namespace

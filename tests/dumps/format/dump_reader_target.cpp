@@ -6,7 +6,7 @@
 
 #include "dumps/base/content_hash.h"
 #include "dumps/format/dump_reader.h"
-#include "dumps/inspect/file_format.h"
+#include "dumps/format/file_format.h"
 #include "dumps/inspect/inspect.h"
 #include "dumps/layer_store.h"
 #include "tests/dumps/hdf5_edit.h"

@@ -17,6 +17,7 @@
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/memory_store.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest::test {
 namespace {

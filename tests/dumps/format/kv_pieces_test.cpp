@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 
+#include "dumps/base/error.h"
 #include "tests/dumps/scratch_folder.h"
 
 namespace attest {

@@ -11,6 +11,7 @@
 
 #include "dumps/hdf5/dataset.h"
 #include "tests/dumps/format/bad_dump.h"
+#include "tests/message_of.h"
 
 namespace attest::test {
 namespace {

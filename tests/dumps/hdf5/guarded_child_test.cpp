@@ -13,13 +13,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "dumps/base/error.h"
 #include "dumps/hdf5/handle.h"
-#include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {
@@ -72,6 +75,36 @@ TEST(GuardedChildTest, ReadsLessWhenTheChildEnds) {
 TEST(GuardedChildTest, PassesErrorsOn) {
   EXPECT_EQ(failure_of([] { throw InputError("a.h5: /samples: is what it is"); }), "a.h5: /samples: is what it is");
   EXPECT_EQ(failure_of([] { throw std::runtime_error("something else"); }), "something else");
+}
+
+TEST(GuardedChildTest, ControlCharactersOfAnErrorAreEscaped) {
+  EXPECT_EQ(failure_of([] { throw std::runtime_error("a.h5: \x1b[31m\nred"); }), "a.h5: \\x1b[31m\\x0ared");
+}
+
+/// Fills all memory that the child shares with its parent, its report among it.
+void overwrite_shared_memory() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0, end = 0;
+    char access[5] = {};
+    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, access) != 3 || std::string_view(access) != "rw-s")
+      continue;
+    if (line.find("/dev/zero") != line.npos) std::memset(reinterpret_cast<void*>(begin), 'A', end - begin);
+  }
+}
+
+TEST(GuardedChildTest, AReportWithoutEndIsReadNoFurther) {
+  const std::string message = message_of<LimitError>([] {  // the page says, too, that the session leaves little memory
+    run_in_guarded_child(
+        "a.h5", kLimits,
+        [&](ChildOutput&) {
+          overwrite_shared_memory();
+          std::raise(SIGSEGV);
+        },
+        [](ChildInput& input) { input.read_all(1 << 20); });
+  });
+  EXPECT_TRUE(message.starts_with("a.h5: AAAA")) << message;
+  EXPECT_LT(message.size(), 2000u);
 }
 
 TEST(GuardedChildTest, SurvivesCrashes) {

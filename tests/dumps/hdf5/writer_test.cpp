@@ -14,6 +14,7 @@
 #include "dumps/base/error.h"
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest::hdf5 {
 namespace {

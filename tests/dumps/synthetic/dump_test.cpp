@@ -15,6 +15,7 @@
 #include "dumps/format/dump_reader.h"
 #include "dumps/synthetic/heads.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {

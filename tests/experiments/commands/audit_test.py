@@ -396,4 +396,7 @@ def test_engine_and_cache_are_shown(tmp_path):
 def test_inspect_finds_a_bad_output(tmp_path):
     dump = damage(write(tmp_path / "d.h5"), lambda file, layer: set_nan(layer, "output", (0, 1, 0)))
     done = attest("inspect", dump, "--check", expect=4)
-    assert "layer 2, output, head 1: NaN, first at token 5" in done.stderr
+    found = "layer 2, output, head 1: NaN, first at token 5"
+    assert found in done.stderr
+    check = json.loads(attest("inspect", dump, "--check", "--json", expect=4).stdout)["check"]
+    assert [layer["bad_output"] for layer in check["layers"] if not layer["finite"]] == [found]

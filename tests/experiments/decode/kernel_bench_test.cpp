@@ -5,6 +5,7 @@
 
 #include "dumps/synthetic/dump.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {

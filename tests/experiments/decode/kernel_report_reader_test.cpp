@@ -8,6 +8,7 @@
 #include "tests/dumps/json_edit.h"
 #include "tests/dumps/scratch_folder.h"
 #include "tests/experiments/decode/made_kernel_report.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {

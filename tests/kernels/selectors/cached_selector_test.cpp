@@ -3,10 +3,13 @@
 // numbers is a layer like others.
 #include "kernels/selectors/cached_selector.h"
 
+#include <fstream>
+
 #include "dumps/base/error.h"
 #include "kernels/selectors/selection_outputs.h"
 #include "tests/dumps/scratch_folder.h"
 #include "tests/kernels/selectors/selector_test.h"
+#include "tests/message_of.h"
 
 namespace attest::test {
 namespace {
@@ -200,15 +203,6 @@ TEST(CachedSelector, BytesAreThoseOfTheFormatWhereSixteenBitsStood) {
   expect("ffd:residual=none,cache=fp8_ds_mla", 384 * 192 / 4 + 3 * 384 + (kKept - 118) * 132 + 118 * 260, latent);
 }
 
-std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(CachedSelector, OptionsAreThoseOfTheSelectorAndTheCache) {
   const auto value_of = [](const Selector& from, const std::string& name) {
     const auto found = std::ranges::find(from.options(), name, &OptionValue::name);
@@ -228,9 +222,39 @@ TEST(CachedSelector, OptionsAreThoseOfTheSelectorAndTheCache) {
   EXPECT_FALSE(selector_of("topk:cache=q4_0")->needs_exact_order());
 }
 
+/// Scales of keys and values of layer 0 alone, for one KV head.
+std::string scales_of_layer_0(const ScratchFolder& folder) {
+  const std::string header = R"({"layers.0.k_scale": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]},)"
+                             R"( "layers.0.v_scale": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}})";
+  const std::uint64_t size = header.size();
+  const float scale = 0.5f;
+  const std::string path = folder.file("scales.safetensors");
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(&size), sizeof size);
+  file << header;
+  file.write(reinterpret_cast<const char*>(&scale), sizeof scale);
+  return path;
+}
+
+TEST(CachedSelector, ALayerWithAQuantisedHeadNeedsItsScales) {
+  const ScratchFolder folder;
+  const std::string path = scales_of_layer_0(folder);
+  const auto error = [&](const std::string& options, int layer) {
+    return message_of<InputError>([&] {
+      selector_of("quest:cache=fp8_e4m3,cache_scale=file,cache_scales_file=" + path + options)->check_layer(layer, 2);
+    });
+  };
+  const std::string missing =
+      path + ": has no tensor layers.2.*k_scale, expected the scale of layer 2 (dense_heads leaves it in 16 bit)";
+  EXPECT_EQ(error("", 0), "");
+  EXPECT_EQ(error("", 2), missing);
+  EXPECT_EQ(error(",dense_heads=2:0", 2), missing);
+  EXPECT_EQ(error(",dense_heads=2:0+2:1", 2), "");
+}
+
 TEST(CachedSelector, RefusesWhatDoesNotFit) {
   const auto refusal = [](const std::string& text, KvShape kv = {128, 128}) {
-    return error_of([&] { selector_of(text)->check(kv); });
+    return message_of<UsageError>([&] { selector_of(text)->check(kv); });
   };
   EXPECT_EQ(refusal("quest:cache=fp9"),
             "selector 'quest': option 'cache' has 'fp9', expected FORMAT or K_FORMAT+V_FORMAT of native, fp8_e4m3, "
@@ -243,7 +267,7 @@ TEST(CachedSelector, RefusesWhatDoesNotFit) {
   EXPECT_EQ(refusal("topk:cache=fp8_ds_mla"),
             "selector 'topk': option 'cache' has 'fp8_ds_mla', and keys have no values among their channels, expected "
             "latent attention (dump attribute values_in_keys)");
-  EXPECT_EQ(refusal("topk:cache=fp8_ds_mla", {576, 512, true}), "nothing was thrown");
+  EXPECT_EQ(refusal("topk:cache=fp8_ds_mla", {576, 512, true}), "");
   EXPECT_EQ(refusal("topk:cache=nvfp4,cache_scale=amax_head"),
             "selector 'topk': option 'cache_scale' is 'amax_head', expected another: nvfp4 has one scale for all KV "
             "heads");
@@ -268,14 +292,14 @@ TEST(CachedSelector, ASettingsFileIsOfTheSameCache) {
         << R"("default": 3, "selector": {"name": "ffd", "options": {)" << options << "}}}";
   };
   const auto refusal = [&](const std::string& cache) {
-    return error_of([&] { selector_of("ffd:settings_file=" + path + cache); });
+    return message_of<UsageError>([&] { selector_of("ffd:settings_file=" + path + cache); });
   };
   write(R"("bits": "2", "cache": "fp8_e4m3", "cache_scale": "", "cache_scales_file": "")");
-  EXPECT_EQ(refusal(",cache=fp8_e4m3"), "nothing was thrown");
+  EXPECT_EQ(refusal(",cache=fp8_e4m3"), "");
   EXPECT_NE(refusal(",cache=q4_0").find("option 'cache' is 'q4_0'"), std::string::npos);
   EXPECT_NE(refusal("").find("was made with option 'cache' = 'fp8_e4m3'"), std::string::npos);
   write(R"("bits": "2")");
-  EXPECT_EQ(refusal(""), "nothing was thrown");
+  EXPECT_EQ(refusal(""), "");
   EXPECT_EQ(refusal(",cache=q4_0"), "selector 'ffd': option 'cache' is 'q4_0', and " + path + " was made without it");
 }
 

@@ -2,43 +2,35 @@
 #include "kernels/selectors/channel_ranking.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
 #include "dumps/base/error.h"
+#include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {
 
 class ChannelRankingFile : public ::testing::Test {
  protected:
-  ChannelRankingFile()
-      : path_(std::filesystem::temp_directory_path() / ("ranking_" + std::to_string(getpid()) + ".json")) {}
-  ~ChannelRankingFile() override { std::filesystem::remove(path_); }
-
   ChannelRanking read(const std::string& text, ChannelStatistic statistic = ChannelStatistic::qk) {
     std::ofstream(path_) << text;
     ChannelRanking ranking(statistic);
-    ranking.read_file(path_.string());
+    ranking.read_file(path_);
     return ranking;
   }
   /// The error message, with the path replaced by FILE.
   template <class Act>
   std::string error(Act&& act) {
-    try {
-      act();
-    } catch (const InputError& e) {
-      std::string text = e.what();
-      const std::size_t at = text.find(path_.string());
-      return at == std::string::npos ? text : text.replace(at, path_.string().size(), "FILE");
-    }
-    return "nothing was thrown";
+    std::string text = message_of<InputError>(act);
+    const std::size_t at = text.find(path_);
+    return at == std::string::npos ? text : text.replace(at, path_.size(), "FILE");
   }
 
-  std::filesystem::path path_;
+  const ScratchFolder folder_;
+  const std::string path_ = folder_.file("ranking.json");
 };
 
 constexpr const char* kRanking = R"({"model.layers.3.self_attn.qk_proj": [[2, 0, 3, 1], [3, 2, 1, 0]],
@@ -52,8 +44,7 @@ TEST_F(ChannelRankingFile, TheFirstChannelsOfTheHead) {
 }
 
 TEST_F(ChannelRankingFile, BadFilesAreNamed) {
-  EXPECT_EQ(error([&] { read("[1, 2"); }),
-            "'FILE' is not a channel ranking: expected a JSON object of lists per layer");
+  EXPECT_EQ(error([&] { read("[1, 2]"); }), "FILE: expected a channel ranking, a JSON object, found a list");
   EXPECT_EQ(error([&] { read(kRanking, ChannelStatistic::q); }),
             "'FILE' holds no list named layers.<number>....q_proj");
   EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [["a"]]})"); }),
@@ -66,9 +57,16 @@ TEST_F(ChannelRankingFile, BadFilesAreNamed) {
             "/nowhere.json: cannot be opened (No such file or directory)");
   EXPECT_EQ(error([&] { ChannelRanking(ChannelStatistic::qk).read_file("/dev/zero"); }),
             "/dev/zero: expected a file, found a device");
-  EXPECT_EQ(
-      error([&] { read(R"({"layers.0.qk_proj": )" + std::string(300'000, '[') + std::string(300'000, ']') + "}"); }),
-      "'FILE' is not a channel ranking: expected a JSON object of lists per layer");
+  const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
+  EXPECT_TRUE(error([&] { read(R"({"layers.0.qk_proj": )" + deep + "}"); }).starts_with("FILE: "));
+}
+
+TEST_F(ChannelRankingFile, ALayerHasOneList) {
+  EXPECT_EQ(error([&] {
+              read(R"({"model.layers.3.self_attn.qk_proj": [[0, 1]], "vision.layers.3.self_attn.qk_proj": [[1, 0]]})");
+            }),
+            "'FILE': 'vision.layers.3.self_attn.qk_proj' is a second list of layer 3 beside "
+            "'model.layers.3.self_attn.qk_proj', expected one");
 }
 
 TEST_F(ChannelRankingFile, EveryKindOfBadListIsRefused) {
@@ -79,18 +77,18 @@ TEST_F(ChannelRankingFile, EveryKindOfBadListIsRefused) {
   const std::string not_each = "'FILE': 'layers.0.qk_proj', head 0 does not list every channel once";
   for (const char* list : {"[[]]", "[[1]]", "[[0, 2]]", "[[4294967295, 0]]", "[[1, 1]]"})
     EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": )" + std::string(list) + "}"); }), not_each) << list;
-  const std::string not_json = "'FILE' is not a channel ranking: expected a JSON object of lists per layer";
   for (const char* text : {"", "7", "null", "[]", "{", "{} x", "{\"a\": NaN}", "{'a': 1}", "\xff\xfe"})
-    EXPECT_EQ(error([&] { read(text); }), not_json) << text;
+    EXPECT_TRUE(error([&] { read(text); }).starts_with("FILE: ")) << text;
   const std::string no_list = "'FILE' holds no list named layers.<number>....qk_proj";
-  for (const char* name : {"layers.qk_proj", "layers.x.qk_proj", "layers.-1x.qk_proj", "layers.0qk_proj",
-                           "layers.99999999999.qk_proj", "layers.0.qk_projection", "Layers.0.qk_proj"})
+  for (const char* name :
+       {"layers.qk_proj", "layers.x.qk_proj", "layers.-1x.qk_proj", "layers.0qk_proj", "layers.99999999999.qk_proj",
+        "layers.0.qk_projection", "Layers.0.qk_proj", "mylayers.0.qk_proj", "layers.-1.qk_proj"})
     EXPECT_EQ(error([&] { read("{\"" + std::string(name) + "\": [[0]]}"); }), no_list) << name;
 }
 
 TEST_F(ChannelRankingFile, NamesAreCutAndPrinted) {
-  EXPECT_EQ(error([&] { read("{\"\\u001b[2J\\nlayers.0.qk_proj\": 7}"); }),
-            R"('FILE': '\x1b[2J\x0alayers.0.qk_proj' is not a list of channel numbers per head)");
+  EXPECT_EQ(error([&] { read("{\"\\u001b[2J\\n.layers.0.qk_proj\": 7}"); }),
+            R"('FILE': '\x1b[2J\x0a.layers.0.qk_proj' is not a list of channel numbers per head)");
   const std::string name = "layers.0." + std::string(5000, 'x');
   EXPECT_EQ(error([&] { read("{\"" + name + ".qk_proj\": [[1]]}"); }),
             "'FILE': '" + name.substr(0, 200) + "...', head 0 does not list every channel once");

@@ -5,7 +5,7 @@
 
 #include "dumps/base/error.h"
 #include "kernels/selectors/registry.h"
-#include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest::test {
 namespace {

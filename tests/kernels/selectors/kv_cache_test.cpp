@@ -6,6 +6,7 @@
 #include "tests/dumps/scratch_folder.h"
 #include "tests/kernels/kv_formats/plain_formats.h"
 #include "tests/kernels/selectors/selector_test.h"
+#include "tests/message_of.h"
 
 namespace attest::test {
 namespace {
@@ -144,18 +145,9 @@ TEST(KvCache, SkippedLayersAreDense) {
   for (const int layer : {2, 4, 29, 31}) EXPECT_FALSE(product->is_dense(layer, 0)) << layer;
 }
 
-std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(KvCache, RefusesOptionsThatDoNotFit) {
   const auto check = [](const std::string& options, KvShape kv) {
-    return error_of([&] { selector("kv_cache", options)->check(kv); });
+    return message_of<std::exception>([&] { selector("kv_cache", options)->check(kv); });
   };
   EXPECT_EQ(check("k=nvfp4", {72, 64}),
             "selector 'kv_cache': option 'k' is 'nvfp4', and keys have 72 channels, expected a multiple of 16");
@@ -207,7 +199,7 @@ TEST(KvCache, ScalesFromAFile) {
   made("k=fp8_e4m3,skip_layers=7")->check_layer(7, 2);
   EXPECT_EQ(made("k=fp8_e4m3")->input_files(), std::vector{path});
   const auto refusal = [&](const std::string& options, int layer, int heads) {
-    return error_of([&] { made(options)->check_layer(layer, heads); });
+    return message_of<std::exception>([&] { made(options)->check_layer(layer, heads); });
   };
   EXPECT_EQ(
       refusal("k=fp8_e4m3", 1, 2),
@@ -228,7 +220,7 @@ TEST(KvCache, BadFilesOfScales) {
   const ScratchFolder folder;
   const auto refusal = [&](const std::string& header, const std::string& data) {
     const std::string path = safetensors(folder, header, data);
-    const std::string what = error_of([&] { const ScalesFile file(path); });
+    const std::string what = message_of<std::exception>([&] { const ScalesFile file(path); });
     EXPECT_TRUE(what.starts_with(path + ": ")) << what;
     return what.substr(std::min(what.size(), path.size() + 2));
   };
@@ -253,11 +245,12 @@ TEST(KvCache, BadFilesOfScales) {
   EXPECT_EQ(refusal("[1]", ""), "its header is no JSON object, expected a safetensors file");
   const std::string path = folder.file("scales.safetensors");
   std::ofstream(path, std::ios::binary) << std::string(8, '\xff') << "x";
-  EXPECT_NE(
-      error_of([&] { const ScalesFile file(path); }).find("its header is said to have 18446744073709551615 bytes"),
-      std::string::npos);
+  EXPECT_NE(message_of<std::exception>([&] {
+              const ScalesFile file(path);
+            }).find("its header is said to have 18446744073709551615 bytes"),
+            std::string::npos);
   std::ofstream(path, std::ios::binary) << "xyz";
-  EXPECT_NE(error_of([&] { const ScalesFile file(path); }).find("has 3 bytes"), std::string::npos);
+  EXPECT_NE(message_of<std::exception>([&] { const ScalesFile file(path); }).find("has 3 bytes"), std::string::npos);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "kernels/selectors/registry.h"
 #include "tests/dumps/json_edit.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "dumps/base/error.h"
 #include "experiments/cli/options/selector_grids.h"
-#include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "dumps/base/error.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {

@@ -105,6 +105,16 @@ TEST_P(KiviScan, ScoresEveryToken) {
   EXPECT_EQ(std::memcmp(found.data(), again.data(), found.size() * sizeof(float)), 0);
 }
 
+TEST_P(KiviScan, CodesOfAnotherCacheAreRefused) {
+  Gpu gpu;
+  const ExactData data(GetParam(), gpu);
+  ExactCache other = data.cache;
+  ++other.batch;
+  KiviKeys2Bit keys(other);
+  EXPECT_THROW(keys.build(data.cache, gpu.stream), InputError);
+  EXPECT_THROW(cuda_kivi_scan(data.cache, keys.view(), data.device_q, nullptr, gpu.stream), InputError);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, KiviScan, testing::ValuesIn(decode_cases()), name_of_decode_case);
 
 }  // namespace

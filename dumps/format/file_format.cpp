@@ -1,5 +1,5 @@
 // Reads the attribute in a guarded child process: the file is untrusted.
-#include "dumps/inspect/file_format.h"
+#include "dumps/format/file_format.h"
 
 #include <span>
 

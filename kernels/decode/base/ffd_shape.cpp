@@ -1,5 +1,5 @@
 // Checks of a cache's shape and of a decode's options.
-#include "kernels/decode/reference/ffd_shape.h"
+#include "kernels/decode/base/ffd_shape.h"
 
 #include <fmt/core.h>
 
@@ -18,7 +18,7 @@ constexpr int kMaxBoundaryBlocks = 4, kMaxPairs = 1 << 19;
 
 void check_end_blocks(const FfdDecodeOptions& o, const char* name, int blocks) {
   if (blocks < 0 || blocks > kMaxBoundaryBlocks)
-    refuse(fmt::format("expected at most {} {} blocks, found {}", kMaxBoundaryBlocks, name, blocks));
+    refuse(fmt::format("expected 0 to {} {} blocks, found {}", kMaxBoundaryBlocks, name, blocks));
   if (o.pseudo_max == FfdDecodePseudoMax::exact && blocks > 1)
     refuse(fmt::format("expected at most one {} block for an exact pseudo-max, found {}", name, blocks));
 }

@@ -1,9 +1,10 @@
 // What the kernels of FFD's decode are given: pointers to a cache, and those of a call.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "kernels/decode/reference/ffd_shape.h"
+#include "kernels/decode/base/ffd_shape.h"
 
 namespace attest {
 
@@ -26,19 +27,21 @@ struct FfdCacheView {
   int* lengths = nullptr;       ///< [batch] tokens of each sequence
 };
 
+inline constexpr std::size_t kFfdAlignment = 16;  ///< of a call's q and out, in bytes
+
 /// Device pointers of one call.
 struct FfdDecodeCall {
-  const void* q = nullptr;       ///< [batch, Hq, D]
+  const void* q = nullptr;       ///< [batch, Hq, D]; aligned to kFfdAlignment
   const float* delta = nullptr;  ///< [Hkv] of topdelta, natural-log units; infinity keeps all blocks
   const float* sinks = nullptr;  ///< [Hq] logits of learned sinks, or null
-  void* out = nullptr;           ///< [batch, Hq, Dv]
+  void* out = nullptr;           ///< [batch, Hq, Dv]; aligned to kFfdAlignment
   float* lse = nullptr;          ///< [batch, Hq] log-sum-exp over what was kept, tail and sink included
   int* kept = nullptr;           ///< [batch, Hkv] sub-blocks kept, the tail not counted
 };
 
 /// A scan without a decision.
 struct FfdScanCall {
-  const void* q = nullptr;  ///< [batch, Hq, D]
+  const void* q = nullptr;  ///< [batch, Hq, D]; aligned to kFfdAlignment
   float* maxima = nullptr;  ///< [pairs, max_blocks * 128 / sub_block] largest s^ of the tokens and the group's heads
   float* scores = nullptr;  ///< [pairs, max_blocks * 128, G] s^ of every token of a full block; null: not wanted
 };
