@@ -43,7 +43,7 @@ struct Histograms {
   // Mass of missed salient tokens: added at the setting where a token becomes salient, subtracted (modulo 2^32) at the
   // setting that keeps it.
   std::uint32_t* missed;
-  std::uint32_t* largest;  // largest score by level, as sortable_bits()
+  std::uint32_t* largest;  // largest score by level, as ordered_bits()
   float* thresholds;       // [S] lowest score that is salient for each setting
 
   static constexpr std::size_t bytes(int settings) { return static_cast<std::size_t>(settings + 1) * 10 * 4; }
@@ -91,7 +91,7 @@ __device__ void count_tokens(const Row& row, const Histograms& h, float fixed) {
     if (tokens == 0) return;
     atomicAdd(&h.tokens[level], tokens);
     atomicAdd(&h.mass[level], row.mass(weight));
-    atomicMax(&h.largest[level], sortable_bits(best));
+    atomicMax(&h.largest[level], ordered_bits(best));
     tokens = 0;
     weight = 0;
   };
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kKeptSetThreads)
     std::uint32_t dropped = h.largest[settings];
     for (int i = settings; i-- > 0;) {
       out.dropped_gap[offsets.at(rows, index, i)] =
-          dropped == 0 ? __int_as_float(0x7FC00000) : row.max - from_ordered_image(dropped);
+          dropped == 0 ? __int_as_float(0x7FC00000) : row.max - from_ordered_bits(dropped);
       dropped = ::max(dropped, h.largest[i]);
     }
   } else if (family == 2) {

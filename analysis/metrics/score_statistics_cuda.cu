@@ -15,7 +15,7 @@ struct StatisticsArrays {
   float *lse, *top1_top2_gap, *score_std, *entropy, *span_mass, *sink_mass;
 };
 
-/// Merges two words, each of which holds the sortable_bits() of its two largest scores: the largest in the upper half.
+/// Merges two words, each of which holds the ordered_bits() of its two largest scores: the largest in the upper half.
 struct TwoLargest {
   __device__ unsigned long long operator()(unsigned long long a, unsigned long long b) const {
     const unsigned long long high = max(a, b), low = min(a, b);
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kStatisticsThreads)
   double sum = 0, squares = 0;
   for (int j = threadIdx.x; j < length; j += kStatisticsThreads) {
     const float s = scores[j];
-    two = TwoLargest{}(two, static_cast<unsigned long long>(sortable_bits(s)) << 32);
+    two = TwoLargest{}(two, static_cast<unsigned long long>(ordered_bits(s)) << 32);
     const double d = static_cast<double>(s) - origin;
     sum += d;
     squares += d * d;
@@ -45,8 +45,8 @@ __global__ void __launch_bounds__(kStatisticsThreads)
   two = block_reduce(two, words, TwoLargest{});
   sum = block_reduce(sum, sums, Plus{});
   squares = block_reduce(squares, sums, Plus{});
-  const float max = from_ordered_image(static_cast<std::uint32_t>(two >> 32)),
-              second = from_ordered_image(static_cast<std::uint32_t>(two));
+  const float max = from_ordered_bits(static_cast<std::uint32_t>(two >> 32)),
+              second = from_ordered_bits(static_cast<std::uint32_t>(two));
 
   double weight = 0, weighted_gap = 0;  // sums of exp(s - m) and of exp(s - m) (m - s)
   for (int j = threadIdx.x; j < length; j += kStatisticsThreads) {

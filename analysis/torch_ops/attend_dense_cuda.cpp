@@ -11,10 +11,7 @@ namespace attest {
 namespace {
 
 bool keeps_all(const Selector& selector, const AttentionLayer& layer) {
-  if (selector.name() == "exact") return true;
-  for (int h = 0; h < layer.shape.num_kv_heads; ++h)
-    if (!selector.is_dense(layer.layer, h)) return false;
-  return true;
+  return selector.name() == "exact" || selector.is_dense_layer(layer.layer, layer.shape.num_kv_heads);
 }
 
 ExactCache cache_of(const CudaAttendCall& call) {
@@ -39,11 +36,9 @@ ExactCache cache_of(const CudaAttendCall& call) {
 
 bool is_dense_step(const CudaAttendCall& call) {
   const AttentionLayer& layer = call.layer;
-  const AttentionShape& shape = layer.shape;
-  return layer.num_queries() == 1 && layer.element_type != ElementType::float32 && layer.logit_softcap == 0 &&
-         shape.head_dim == shape.value_dim && (shape.head_dim == 64 || shape.head_dim == 128) &&
-         shape.group() <= kExactMaxGroup && call.batch * shape.num_kv_heads <= kExactMaxPairs &&
-         layer.num_tokens <= kExactMaxTokens && keeps_all(*call.selector, layer);
+  return layer.num_queries() == 1 && layer.logit_softcap == 0 && layer.shape.head_dim == layer.shape.value_dim &&
+         call.batch <= kExactMaxPairs && fault_of_exact_cache(cache_of(call)).empty() &&
+         keeps_all(*call.selector, layer);
 }
 
 bool cuda_attend_dense(const CudaAttendCall& call, DeviceArena& arena, Uploads& uploads, int* flag) {

@@ -5,28 +5,28 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/vec8.h"
+
 namespace attest {
 namespace {
 
 constexpr int kScoreTile = 16;  // tokens per tile: two 8-wide double vectors
 constexpr int kRowBlock = 8;    // rows whose sums are in registers at the same time
 
-typedef double Vec8 __attribute__((vector_size(64), aligned(64)));
-
 /// Transposes m in place: swaps blocks of 4 x 4, then 2 x 2, then 1 x 1 elements.
-void transpose(Vec8 (&m)[8]) {
+void transpose(Vec8d (&m)[8]) {
   for (int i = 0; i < 4; ++i) {
-    const Vec8 a = m[i], b = m[i + 4];
+    const Vec8d a = m[i], b = m[i + 4];
     m[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
     m[i + 4] = __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
   }
   for (int i : {0, 1, 4, 5}) {
-    const Vec8 a = m[i], b = m[i + 2];
+    const Vec8d a = m[i], b = m[i + 2];
     m[i] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
     m[i + 2] = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
   }
   for (int i : {0, 2, 4, 6}) {
-    const Vec8 a = m[i], b = m[i + 1];
+    const Vec8d a = m[i], b = m[i + 1];
     m[i] = __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14);
     m[i + 1] = __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
   }
@@ -34,13 +34,13 @@ void transpose(Vec8 (&m)[8]) {
 
 /// Loads eight numbers. Uses an output parameter because the ABI of a 64-byte vector return value depends on the
 /// target processor.
-void load8(const float* source, Vec8& out) {
+void load8(const float* source, Vec8d& out) {
   typedef float Float8 __attribute__((vector_size(32)));
   Float8 x;
   std::memcpy(&x, source, sizeof x);
-  out = __builtin_convertvector(x, Vec8);
+  out = __builtin_convertvector(x, Vec8d);
 }
-void load8(const double* source, Vec8& out) { std::memcpy(&out, source, sizeof out); }
+void load8(const double* source, Vec8d& out) { std::memcpy(&out, source, sizeof out); }
 
 /// tile[d][t] = key[t][d] (+ residual[t][d]); tokens from `count` on are zero.
 template <class Key>
@@ -51,17 +51,17 @@ void load_tile(const Key* keys, const float* residuals, int head_dim, int count,
   int d = 0;
   for (; count == kScoreTile && d + 8 <= head_dim; d += 8)
     for (int half = 0; half < kScoreTile; half += 8) {
-      Vec8 block[8];
+      Vec8d block[8];
       for (int t = 0; t < 8; ++t) {
         const std::int64_t i = static_cast<std::int64_t>(half + t) * head_dim + d;
         load8(keys + i, block[t]);
         if (residuals == nullptr) continue;
-        Vec8 residual;
+        Vec8d residual;
         load8(residuals + i, residual);
         block[t] += residual;
       }
       transpose(block);
-      for (int c = 0; c < 8; ++c) *reinterpret_cast<Vec8*>(tile + (d + c) * kScoreTile + half) = block[c];
+      for (int c = 0; c < 8; ++c) *reinterpret_cast<Vec8d*>(tile + (d + c) * kScoreTile + half) = block[c];
     }
   for (; d < head_dim; ++d)
     for (int t = 0; t < kScoreTile; ++t)
@@ -70,10 +70,10 @@ void load_tile(const Key* keys, const float* residuals, int head_dim, int count,
 
 template <int Rows>
 void multiply(const double* queries, int head_dim, const double* tile, double (*out)[kScoreTile]) {
-  Vec8 low[Rows] = {}, high[Rows] = {};
+  Vec8d low[Rows] = {}, high[Rows] = {};
   for (int d = 0; d < head_dim; ++d) {
-    const Vec8 a = *reinterpret_cast<const Vec8*>(tile + d * kScoreTile);
-    const Vec8 b = *reinterpret_cast<const Vec8*>(tile + d * kScoreTile + 8);
+    const Vec8d a = *reinterpret_cast<const Vec8d*>(tile + d * kScoreTile);
+    const Vec8d b = *reinterpret_cast<const Vec8d*>(tile + d * kScoreTile + 8);
     for (int r = 0; r < Rows; ++r) {
       const double q = queries[static_cast<std::int64_t>(r) * head_dim + d];
       low[r] += q * a;
@@ -81,8 +81,8 @@ void multiply(const double* queries, int head_dim, const double* tile, double (*
     }
   }
   for (int r = 0; r < Rows; ++r) {
-    *reinterpret_cast<Vec8*>(out[r]) = low[r];
-    *reinterpret_cast<Vec8*>(out[r] + 8) = high[r];
+    *reinterpret_cast<Vec8d*>(out[r]) = low[r];
+    *reinterpret_cast<Vec8d*>(out[r] + 8) = high[r];
   }
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "kernels/lane_sum.h"
+#include "kernels/vec8.h"
 
 namespace attest {
 namespace {
@@ -14,8 +15,6 @@ namespace {
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 constexpr std::int64_t kValueTile =
     64;  // tokens per tile: its values in double stay in the cache while all rows read them
-
-typedef double Vec8 __attribute__((vector_size(64), aligned(64)));
 
 /// Online-softmax states of a row, one per level.
 struct LevelState {
@@ -30,18 +29,18 @@ struct LevelState {
 template <int Rows, int Vectors>
 void add_block(const double* const* weights, const double* values, std::int64_t count, std::int64_t stride,
                double* const* sums, std::int64_t channel) {
-  Vec8 lanes[Rows][Vectors];
+  Vec8d lanes[Rows][Vectors];
   for (int r = 0; r < Rows; ++r)
-    for (int i = 0; i < Vectors; ++i) lanes[r][i] = reinterpret_cast<const Vec8*>(sums[r] + channel)[i];
+    for (int i = 0; i < Vectors; ++i) lanes[r][i] = reinterpret_cast<const Vec8d*>(sums[r] + channel)[i];
   for (std::int64_t t = 0; t < count; ++t) {
-    const auto* v = reinterpret_cast<const Vec8*>(values + t * stride + channel);
+    const auto* v = reinterpret_cast<const Vec8d*>(values + t * stride + channel);
     for (int r = 0; r < Rows; ++r) {
       const double w = weights[r][t];
       for (int i = 0; i < Vectors; ++i) lanes[r][i] += w * v[i];
     }
   }
   for (int r = 0; r < Rows; ++r)
-    for (int i = 0; i < Vectors; ++i) reinterpret_cast<Vec8*>(sums[r] + channel)[i] = lanes[r][i];
+    for (int i = 0; i < Vectors; ++i) reinterpret_cast<Vec8d*>(sums[r] + channel)[i] = lanes[r][i];
 }
 
 /// add_block() over all `stride` channels, a multiple of 8.

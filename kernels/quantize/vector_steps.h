@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/vec8.h"
+
 namespace attest {
 
 typedef float Vec16f __attribute__((vector_size(64)));
 typedef std::int32_t Vec16i __attribute__((vector_size(64)));
 typedef std::uint32_t Vec16u __attribute__((vector_size(64)));
-typedef double Vec8d __attribute__((vector_size(64)));
 
 #define ATTEST_INLINE [[gnu::always_inline]] inline
 

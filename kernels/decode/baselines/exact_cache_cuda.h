@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <string>
 
 #include "dumps/element_type.h"
 
@@ -49,7 +50,11 @@ struct ExactCache {
 #endif
 };
 
-/// Throws InputError unless the kernels support the cache and sub-blocks of `sub_block` tokens: 16, 32, 64 or 128.
+/// What of the cache the kernels do not support, or of sub-blocks of `sub_block` tokens (16, 32, 64 or 128 are):
+/// "expected ..., found ...". Empty: nothing.
+std::string fault_of_exact_cache(const ExactCache& cache, int sub_block = kExactBlock);
+
+/// Throws InputError if there is a fault.
 void check_exact_cache(const ExactCache& cache, int sub_block = kExactBlock);
 
 }  // namespace attest

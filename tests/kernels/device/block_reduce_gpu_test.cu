@@ -95,8 +95,8 @@ TEST_F(BlockReduceEach, ReducesValuesApart) {
 }
 
 __global__ void images_kernel(const float* values, std::uint32_t* images, float* back) {
-  images[threadIdx.x] = sortable_bits(values[threadIdx.x]);
-  back[threadIdx.x] = from_ordered_image(images[threadIdx.x]);
+  images[threadIdx.x] = ordered_bits(values[threadIdx.x]);
+  back[threadIdx.x] = from_ordered_bits(images[threadIdx.x]);
 }
 
 class OrderedImage : public OnGpu {};

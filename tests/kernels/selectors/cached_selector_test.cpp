@@ -3,11 +3,10 @@
 // numbers is a layer like others.
 #include "kernels/selectors/cached_selector.h"
 
-#include <fstream>
-
 #include "dumps/base/error.h"
 #include "kernels/selectors/selection_outputs.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/kernels/kv_formats/safetensors.h"
 #include "tests/kernels/selectors/selector_test.h"
 #include "tests/message_of.h"
 
@@ -222,23 +221,9 @@ TEST(CachedSelector, OptionsAreThoseOfTheSelectorAndTheCache) {
   EXPECT_FALSE(selector_of("topk:cache=q4_0")->needs_exact_order());
 }
 
-/// Scales of keys and values of layer 0 alone, for one KV head.
-std::string scales_of_layer_0(const ScratchFolder& folder) {
-  const std::string header = R"({"layers.0.k_scale": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]},)"
-                             R"( "layers.0.v_scale": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}})";
-  const std::uint64_t size = header.size();
-  const float scale = 0.5f;
-  const std::string path = folder.file("scales.safetensors");
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(&size), sizeof size);
-  file << header;
-  file.write(reinterpret_cast<const char*>(&scale), sizeof scale);
-  return path;
-}
-
 TEST(CachedSelector, ALayerWithAQuantisedHeadNeedsItsScales) {
   const ScratchFolder folder;
-  const std::string path = scales_of_layer_0(folder);
+  const std::string path = scales_of_two_layers(folder);
   const auto error = [&](const std::string& options, int layer) {
     return message_of<InputError>([&] {
       selector_of("quest:cache=fp8_e4m3,cache_scale=file,cache_scales_file=" + path + options)->check_layer(layer, 2);
@@ -246,7 +231,7 @@ TEST(CachedSelector, ALayerWithAQuantisedHeadNeedsItsScales) {
   };
   const std::string missing =
       path + ": has no tensor layers.2.*k_scale, expected the scale of layer 2 (dense_heads leaves it in 16 bit)";
-  EXPECT_EQ(error("", 0), "");
+  EXPECT_EQ(error(",dense_layers=0", 0), "");
   EXPECT_EQ(error("", 2), missing);
   EXPECT_EQ(error(",dense_heads=2:0", 2), missing);
   EXPECT_EQ(error(",dense_heads=2:0+2:1", 2), "");

@@ -1,10 +1,8 @@
 // kv_cache against its formulas on every case, its scales, layers that it skips, its files and error messages.
-#include <fstream>
-
 #include "dumps/base/error.h"
-#include "kernels/kv_formats/scales_file.h"
 #include "tests/dumps/scratch_folder.h"
 #include "tests/kernels/kv_formats/plain_formats.h"
+#include "tests/kernels/kv_formats/safetensors.h"
 #include "tests/kernels/selectors/selector_test.h"
 #include "tests/message_of.h"
 
@@ -166,31 +164,9 @@ TEST(KvCache, RefusesOptionsThatDoNotFit) {
     EXPECT_THROW(selector("kv_cache", options), UsageError) << options;
 }
 
-/// A safetensors file of `header` and `data`.
-std::string safetensors(const ScratchFolder& folder, const std::string& header, const std::string& data) {
-  const std::string path = folder.file("scales.safetensors");
-  std::ofstream file(path, std::ios::binary);
-  for (int byte = 0; byte < 8; ++byte) file.put(static_cast<char>(header.size() >> (8 * byte)));
-  file << header << data;
-  return path;
-}
-
-std::string bytes_of(std::initializer_list<float> numbers) {
-  std::string bytes;
-  for (const float number : numbers) bytes.append(reinterpret_cast<const char*>(&number), 4);
-  return bytes;
-}
-
-const std::string kHeader =
-    R"({"__metadata__": {"format": "pt"},)"
-    R"("model.layers.0.self_attn.k_scale": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]},)"
-    R"("model.layers.0.self_attn.attn.v_scale": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]},)"
-    R"("model.layers.3.self_attn.k_proj.k_scale": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]},)"
-    R"("model.layers.3.mlp.weight": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}})";
-
 TEST(KvCache, ScalesFromAFile) {
   const ScratchFolder folder;
-  const std::string path = safetensors(folder, kHeader, bytes_of({0.5f, 2, 3, 4}));
+  const std::string path = scales_of_two_layers(folder);
   const auto made = [&](const std::string& options) { return selector("kv_cache", options + ",scales_file=" + path); };
   made("k=fp8_e4m3,v=fp8_e4m3")->check_layer(0, 2);
   made("k=fp8_e4m3")->check_layer(3, 2);
@@ -211,46 +187,6 @@ TEST(KvCache, ScalesFromAFile) {
             path + ": layers.3.*k_scale has 2 numbers, expected one, or 4, one per KV head");
   EXPECT_EQ(refusal("k=nvfp4", 3, 2),
             path + ": layers.3.*k_scale has 2 numbers, expected one: nvfp4 has one scale for all KV heads");
-  const ScalesFile file(path);
-  EXPECT_EQ(file.keys, (std::map<int, std::vector<float>>{{0, {0.5f}}, {3, {3, 4}}}));
-  EXPECT_EQ(file.values, (std::map<int, std::vector<float>>{{0, {2}}}));
-}
-
-TEST(KvCache, BadFilesOfScales) {
-  const ScratchFolder folder;
-  const auto refusal = [&](const std::string& header, const std::string& data) {
-    const std::string path = safetensors(folder, header, data);
-    const std::string what = message_of<std::exception>([&] { const ScalesFile file(path); });
-    EXPECT_TRUE(what.starts_with(path + ": ")) << what;
-    return what.substr(std::min(what.size(), path.size() + 2));
-  };
-  const auto one = [](const std::string& rest) {
-    return R"({"model.layers.0.k_scale": {"dtype": "F32", )" + rest + "}}";
-  };
-  const std::string scalar = one(R"("shape": [], "data_offsets": [0, 4])");
-  EXPECT_EQ(refusal(scalar, bytes_of({std::nanf("")})),
-            "model.layers.0.k_scale is nan, expected a finite number above 0");
-  EXPECT_EQ(refusal(scalar, bytes_of({0})), "model.layers.0.k_scale is 0, expected a finite number above 0");
-  EXPECT_EQ(refusal(scalar, bytes_of({-1})), "model.layers.0.k_scale is -1, expected a finite number above 0");
-  for (const char* rest :
-       {R"("shape": [], "data_offsets": [0, 8])", R"("shape": [], "data_offsets": [4, 0])",
-        R"("shape": [], "data_offsets": [8, 12])", R"("shape": [2], "data_offsets": [0, 4])",
-        R"("shape": [65536, 65536, 65536], "data_offsets": [0, 4])", R"("shape": 1, "data_offsets": [0, 4])",
-        R"("shape": [], "data_offsets": [0, 18446744073709551615])", R"("shape": [])", R"("shape": [0])"})
-    EXPECT_NE(refusal(one(rest), bytes_of({1})), "") << rest;
-  EXPECT_EQ(refusal(R"({"layers.0.k_scale": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}, )"
-                    R"("layers.0.attn.k_scale": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}})",
-                    bytes_of({1})),
-            "layers.0.attn.k_scale is a second k_scale of layer 0, expected one");
-  EXPECT_EQ(refusal("[1]", ""), "its header is no JSON object, expected a safetensors file");
-  const std::string path = folder.file("scales.safetensors");
-  std::ofstream(path, std::ios::binary) << std::string(8, '\xff') << "x";
-  EXPECT_NE(message_of<std::exception>([&] {
-              const ScalesFile file(path);
-            }).find("its header is said to have 18446744073709551615 bytes"),
-            std::string::npos);
-  std::ofstream(path, std::ios::binary) << "xyz";
-  EXPECT_NE(message_of<std::exception>([&] { const ScalesFile file(path); }).find("has 3 bytes"), std::string::npos);
 }
 
 }  // namespace
