@@ -42,6 +42,11 @@ def is_recording(folder):
         os.path.isfile(os.path.join(folder, "session.jsonl")) or bool(_call_folders(folder)))
 
 
+def recorded_files(folder):
+    """All files of a recording, without a look at what is in them."""
+    return [os.path.join(path, name) for path in (folder, *_call_folders(folder)) for name in os.listdir(path)]
+
+
 def read_recording(folder, functions):
     """The calls of the named functions (without their class) of one process, in the order in which they began."""
     calls, places = [], _order(folder)
@@ -121,7 +126,7 @@ def _call(path, name, record, place):
             given[_argument(key, names)] = value
     order = (place, field("timestamp", str, ""), sequence)  # times have milliseconds
     return Call(path, name, owner, order, str(versions.get("flashinfer", "unknown")), given,
-                _results(path, field("output_metadata", dict, {})))
+                _results(path))
 
 
 def parameter_names(signature):
@@ -179,7 +184,7 @@ def _value(described, tensors, path):
     return described
 
 
-def _results(path, described):
+def _results(path):
     """Results come as "result", or "result_0", "result_1" of a tuple."""
     tensors = _tensors(path, "outputs")
     if "result" in tensors:
