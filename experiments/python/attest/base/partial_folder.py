@@ -2,6 +2,7 @@
 
     NAME.json        what decides the output, which --resume must agree with; when it was begun, and the command
     dump-N.h5        the dump of prompt N alone
+    prompt-N.json    the outcomes of prompt N, by attest tasks
     prompt-N.h5, prompt-N.rank-P-T.h5, prompt-N.refused   of prompt N, by the plugin of vLLM
     lock             held by the process that works here; the system drops it when that process dies
 """

@@ -34,7 +34,7 @@ def main(text):
         return (f"interrupted with {study.total - len(study.missing)} of {study.total} layers finished; the same command "
                 "with --resume goes on")
     return run_command("attest", {"dask": "distributed", "mpi": "mpi4py", "slurm": "submitit"}[request["executor"]],
-                       lambda: share(request, study), interruption, "cluster")
+                       lambda: share(request, study), interruption, extra="cluster")
 
 
 if __name__ == "__main__":

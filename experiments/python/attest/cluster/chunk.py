@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 
-from ..base.errors import DumpError, printable
+from ..base.errors import AttestError, printable
 from ..program import program
 
 
@@ -35,7 +35,7 @@ def environment():
     return {**os.environ, "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
 
 
-class ChunkError(DumpError):
+class ChunkError(AttestError):
     """The program failed on a worker: in the words of the program, and with its exit code."""
 
     def __init__(self, sentence, exit_code):

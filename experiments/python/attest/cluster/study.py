@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from ..base.command import raise_if_interrupted
-from ..base.errors import DumpError, OutputError, first_line
+from ..base.errors import AttestError, OutputError, first_line
 from ..program import program
 from .chunk import ChunkError, compute
 
@@ -215,7 +215,7 @@ def environment():
     return {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}
 
 
-class ProgramError(DumpError):
+class ProgramError(AttestError):
     """The program's own sentence, with its exit code."""
 
     def __init__(self, sentence, code):

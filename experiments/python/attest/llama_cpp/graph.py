@@ -1,5 +1,6 @@
-"""Finds attention in the graphs that llama.cpp computes, by what the operations are and read, not by their names: names
-differ from model to model.
+"""Finds attention in the graphs that llama.cpp computes, by what the operations are and read. Most names differ from
+model to model. It relies on those that llama.cpp itself gives: of caches (cache_k_lN, cache_v_lN), of the rotations of
+quantised caches (with "_rot") and of the products of attention without flash attention ("kq...").
 
 A layer of a pass is
 
@@ -78,7 +79,7 @@ class GraphWatch:
                 return self._flash
             self.unrotated.clear()  # of a layer that is not wanted
         if kind == "MUL_MAT":
-            first, second = source(tensor, 0), source(tensor, 1)
+            first = source(tensor, 0)
             if "_rot" in name(first):
                 return self._rotation
             if self._layer_of(first) and name(tensor).startswith("kq"):

@@ -26,7 +26,7 @@ def version():
 
 
 class LlamaModel:
-    """Use it in a `with`."""
+    """The process has it until its end: a command runs one model."""
 
     def __init__(self, options, deliver):
         import llama_cpp
@@ -45,14 +45,6 @@ class LlamaModel:
         self.num_layers = llama_cpp.llama_model_n_layer(self.model)
         self.callback = llama_cpp.llama_cpp.ggml_backend_sched_eval_callback(self.watch)
         self.context, self.capacity = None, 0
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.context:
-            self.api.llama_free(self.context)
-        self.api.llama_model_free(self.model)
 
     def name(self):
         """As its file says, else that of the file."""

@@ -15,7 +15,7 @@ class GgufTokenizer:
         ids = self._ids(text.encode(), add_special_tokens)
         encoded = {"input_ids": ids}
         if return_offsets_mapping:
-            encoded["offset_mapping"] = self._offsets(text, ids, add_special_tokens)
+            encoded["offset_mapping"] = self._offsets(text, ids)
         return encoded
 
     def _ids(self, text, special):
@@ -31,7 +31,7 @@ class GgufTokenizer:
         size = self.api.llama_token_to_piece(self.vocabulary, token, piece, len(piece), 0, False)
         return piece.raw[:max(0, size)]
 
-    def _offsets(self, text, ids, special):
+    def _offsets(self, text, ids):
         """Ranges of characters: tokens are pieces of the text's bytes, one behind the other. Some tokenizers put a blank
         in front of a text."""
         content = text.encode()

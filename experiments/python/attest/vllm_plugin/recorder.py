@@ -1,9 +1,10 @@
 """Takes the requests of a batch apart, and writes each once its last query has been computed."""
 import os
 
-from ..base.errors import DumpError, InputError, UsageError, first_line
+from ..base.arguments import chosen_layers
+from ..base.errors import AttestError, InputError, UsageError, first_line
 from .request import CapturedRequest
-from .settings import chosen_numbers, read_wish
+from .settings import read_wish
 from .writer import write_refusal, write_request
 
 
@@ -86,7 +87,7 @@ class Recorder:
         """A request that fails is given up, and the engine goes on."""
         try:
             action(*arguments)
-        except DumpError as error:
+        except AttestError as error:
             self.refuse(request_id, str(error))
         except Exception as error:
             self.refuse(request_id, f"{type(error).__name__}: {first_line(error)}")
@@ -115,7 +116,7 @@ class Recorder:
         engine = self.engine
         if wish.layers is None:
             return engine.layers
-        numbers = chosen_numbers(wish.layers, engine.num_layers)
+        numbers = chosen_layers(wish.layers, engine.num_layers, "")
         for number in numbers & set(engine.left_out):
             raise UsageError(f"layer {number} {engine.left_out[number]}")
         if engine.rank.pipeline_size == 1 and not numbers <= set(engine.layers):
@@ -126,7 +127,7 @@ class Recorder:
         if self.places is None:
             ids, tokens = self.batch()
             if set(ids) != set(self.counts):
-                raise DumpError(f"the batch has the requests {sorted(ids)}, expected {sorted(self.counts)}")
+                raise AttestError(f"the batch has the requests {sorted(ids)}, expected {sorted(self.counts)}")
             self.places, begin = [], 0
             for request_id in ids:
                 end = begin + self.counts[request_id]
