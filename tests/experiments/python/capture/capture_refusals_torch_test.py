@@ -164,9 +164,9 @@ def test_a_gpu_without_memory_is_a_limit_of_the_machine(where, sentence, models,
 
 
 def test_a_library_of_another_version_is_as_one_that_is_missing(models, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(transformers, "__version__", "4.57.1")
-    prompts = write_prompts(tmp_path, {"tokens": token_ids()})
-    assert run(models("llama"), prompts, "-o", tmp_path / "dump.h5") == 5
+    folder, prompts = models("llama"), write_prompts(tmp_path, {"tokens": token_ids()})
+    monkeypatch.setattr(sys.modules["transformers"], "__version__", "4.57.1")
+    assert run(folder, prompts, "-o", tmp_path / "dump.h5") == 5
     assert capsys.readouterr().err == f"attest: {sys.executable}: expected transformers 5 or later, found 4.57.1\n"
 
 

@@ -89,7 +89,7 @@ def test_scales_hold_the_values_of_the_axes(study):
 @pytest.mark.parametrize("engine", ["h5netcdf", "netcdf4"])
 def test_xarray_has_named_axes_and_coordinates(study, xarray, engine):
     if engine == "netcdf4":
-        pytest.importorskip("netCDF4", reason="netCDF4 is not installed")
+        pytest.importorskip("netCDF4", reason="netCDF4 is not installed (cmake/requirements-tests.txt)")
     for label, settings in {"exact": 1, "ffd": 3, "quest": 2}.items():
         with xarray.open_dataset(study, engine=engine, group=f"{SAMPLE}/{label}") as group:
             assert dict(group.sizes) == {"layer": 3, "query": 5, "head": 8, "setting": settings, "lambda": 2, "token": 8}
