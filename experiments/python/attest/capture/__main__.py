@@ -45,7 +45,8 @@ def engine_of(options):
     if not options.gguf:
         refuse_missing_checkpoint(options)
         return Samples
-    from ..llama_cpp.samples import LlamaSamples, refuse_missing_model
+    from ..llama_cpp.model import refuse_missing_model
+    from ..llama_cpp.samples import LlamaSamples
 
     refuse_missing_model(options.model)
     return LlamaSamples

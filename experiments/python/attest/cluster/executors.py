@@ -7,7 +7,6 @@ import os
 import re
 import tempfile
 import threading
-import time
 
 from ..base.errors import OutputError, UsageError, first_line
 from . import chunk

@@ -9,7 +9,7 @@ from ..capture.model import refuse_unknown_tokens
 from ..capture.one_kind import refuse_other_kinds
 from ..capture.prompts import ByteTokenizer, layers_of, tokenize
 from ..capture.record import choose_queries, report_line, report_of_answer
-from .model import LlamaModel, refuse_missing_model, version
+from .model import LlamaModel, version
 from .tokenizer import GgufTokenizer
 
 
