@@ -47,7 +47,8 @@ examples:
   # the four queries that produce the start of a known answer, on a GPU
   attest capture ./checkpoint needles.jsonl -o needles.h5 --answer 4 --spans --device cuda
 
-exit codes: 0 success, 2 usage, 4 bad input, 5 output or a missing module, 130 interrupted
+exit codes: 0 success, 1 internal error, 2 usage, 4 bad input, 5 output, a missing module or a limit of the machine, 130
+  interrupted
 """
 
 
