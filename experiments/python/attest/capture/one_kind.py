@@ -6,5 +6,5 @@ def refuse_other_kinds(where, found, before, whose, advice=""):
     """Refuses attributes `found` that are not those of the layers or prompts (`whose`) before them."""
     for name in {**before, **found}:
         if found.get(name) != before.get(name):
-            raise InputError(f"{where}: its {name} is {found.get(name)}, that of the {whose} before {before.get(name)}, "
-                             f"and a dump holds layers of one kind{advice}")
+            raise InputError(f"{where}: its {name} is {found.get(name)}, that of the {whose} before "
+                             f"{before.get(name)}, and a dump holds layers of one kind{advice}")

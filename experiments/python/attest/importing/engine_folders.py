@@ -53,8 +53,8 @@ def import_plugin(request, options):
 
     _refuse(options, OF_ARRAYS, "is for arrays in files, what it says the plugin's dumps tell")
     _refuse(options, OF_HEADERS, "is for arrays and recordings, what it says the plugin's dumps tell")
-    _refuse(options, ("last",), "is for a folder of FlashInfer's flight recorder, the plugin's dumps have the queries that "
-                                "their requests asked for")
+    _refuse(options, ("last",), "is for a folder of FlashInfer's flight recorder, the plugin's dumps have the queries "
+                                "that their requests asked for")
     for sentence in refusals(request["source"]):
         if not request["quiet"]:
             print(printable(f"left out: {sentence}"), file=sys.stderr)
@@ -67,10 +67,10 @@ def import_plugin(request, options):
 
 
 def refuse_bad_dump(path):
-    """The program's own reader looks at the file first, in a guarded child: h5py would follow it out of the file, wait for
-    a pipe, and allocate what it claims."""
-    shown = subprocess.run([program(), "--json", "inspect", "--", path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE)
+    """The program's own reader looks at the file first, in a guarded child: h5py would follow it out of the file, wait
+    for a pipe, and allocate what it claims."""
+    shown = subprocess.run([program(), "--json", "inspect", "--", path], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if shown.returncode:
         raise InputError(os.fsdecode(shown.stderr).strip().removeprefix("attest: ") or
                          f"{path}: cannot be read (attest inspect ended with {shown.returncode})")

@@ -105,8 +105,8 @@ def make_prompts(tasks, lengths, count, tokenizer, haystack, seed=0):
 def as_line(prompt):
     """A prompt as a line that read_prompts of capture/prompts.py reads back."""
     fields = {"name": prompt.name, "task": prompt.task, "document": prompt.document, "text": prompt.text,
-              "tokens": prompt.tokens, "answer": prompt.answer, "spans": prompt.spans or None, "span_labels": prompt.span_labels,
-              "question": prompt.question,
+              "tokens": prompt.tokens, "answer": prompt.answer, "spans": prompt.spans or None,
+              "span_labels": prompt.span_labels, "question": prompt.question,
               "layers": sorted(prompt.layers) if prompt.layers else None}
     return json.dumps({name: value for name, value in fields.items() if value is not None})
 
