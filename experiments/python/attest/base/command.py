@@ -19,8 +19,8 @@ temporary_files = set()  # paths to remove however the command ends, even by a s
 
 
 def temporary_beside(path):
-    """The name of a file in the folder of `path` that is removed however the command ends. It holds no part of the path's
-    own name, which may have the greatest allowed length."""
+    """The name of a file in the folder of `path` that is removed however the command ends. It holds no part of the
+    path's own name, which may have the greatest allowed length."""
     temporary = os.path.join(os.path.dirname(path), f".attest-{secrets.token_hex(8)}.part")
     temporary_files.add(temporary)
     return temporary
@@ -111,8 +111,8 @@ NOTHING_WRITTEN = "interrupted, nothing was written; run the command again to st
 
 
 def end_process(code):
-    """Ends a script with the exit code of its command. After an interruption the interpreter is not cleaned up: libraries
-    whose import was cut short may crash there."""
+    """Ends a script with the exit code of its command. After an interruption the interpreter is not cleaned up:
+    libraries whose import was cut short may crash there."""
     if code != INTERRUPTED:
         sys.exit(code)
     for stream in (sys.stdout, sys.stderr):
@@ -175,7 +175,8 @@ def run_command(program, needed_modules, command, interruption=lambda: NOTHING_W
     try:
         if sentence:
             sentence = str(sentence)
-            shown = sentence if len(sentence) <= 8000 else sentence[:8000] + "..."  # a name in a file may have any length
+            # A name in a file may have any length.
+            shown = sentence if len(sentence) <= 8000 else sentence[:8000] + "..."
             print(f"{program}: {printable(shown)}", file=sys.stderr)
     except OSError:  # nor can that be said
         pass

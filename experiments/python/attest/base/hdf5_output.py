@@ -105,7 +105,8 @@ class Hdf5Output:
                                          h5py.h5f.ACC_TRUNC, creation_properties(h5py.h5p.FILE_CREATE), access))
 
     def _sync_folder(self):
-        """The name reaches the disk, too. A folder that may not be read cannot be opened; some file systems sync none."""
+        """The name reaches the disk, too. A folder that may not be read cannot be opened; some file systems sync
+        none."""
         try:
             folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except PermissionError:
@@ -137,7 +138,8 @@ class Hdf5Output:
         if os.path.lexists(self.path) and not self.force:
             fail_existing(self.path)
         if os.path.exists(self.path) and not os.path.isfile(self.path):
-            raise OutputError(f"{self.path}: expected a file that --force can replace, found {kind_of(os.stat(self.path).st_mode)}")
+            raise OutputError(f"{self.path}: expected a file that --force can replace, found "
+                              f"{kind_of(os.stat(self.path).st_mode)}")
 
     def _remove(self):
         remove_temporary(self.temporary)

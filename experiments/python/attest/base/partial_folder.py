@@ -80,7 +80,8 @@ class PartialFolder:
     def __init__(self, output, resume, force):
         self.folder = folder_of(output)
         if self.folder.is_symlink() or self.folder.exists() and not self.folder.is_dir():
-            raise OutputError(f"{self.folder}: expected a folder for {self.what}, found {kind_of(self.folder.lstat().st_mode)}")
+            raise OutputError(f"{self.folder}: expected a folder for {self.what}, found "
+                              f"{kind_of(self.folder.lstat().st_mode)}")
         begun = (self.folder / self.begun).exists()
         if begun and not (resume or force):
             raise OutputError(f"{self.folder}: holds {self.what}; continue with --resume, or start over "

@@ -1,5 +1,5 @@
-"""`attest capture`: captures an attention dump from a Hugging Face decoder, or from llama.cpp (README.md, `attest capture
---help`)."""
+"""`attest capture`: captures an attention dump from a Hugging Face decoder, or from llama.cpp (README.md, `attest
+capture --help`)."""
 import contextlib
 import dataclasses
 import hashlib

@@ -117,8 +117,8 @@ class AttentionCapture:
             self.writer.create_values(group, name, shape, str(recorded.query.dtype).removeprefix("torch."))
         if self.attention_output:
             if recorded.expansion is not None:
-                raise InputError(f"layer {layer}: its attention is latent, and a dump's output would be of latents, which "
-                                 "the model does not compute: --attention-output takes other models")
+                raise InputError(f"layer {layer}: its attention is latent, and a dump's output would be of latents, "
+                                 "which the model does not compute: --attention-output takes other models")
             shape = (len(self.positions), recorded.query.shape[0], recorded.value.shape[2])
             self.writer.create_values(group, "output", shape, str(recorded.query.dtype).removeprefix("torch."))
         return CapturedLayer(group)

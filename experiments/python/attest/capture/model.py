@@ -54,8 +54,8 @@ def load_model(options):
     placing = {}
     if device == "spread":
         if not importlib.util.find_spec("accelerate"):
-            raise UsageError("--device spread: transformers places layers with the package accelerate, which is not there: install it "
-                             "beside torch")
+            raise UsageError("--device spread: transformers places layers with the package accelerate, which is not "
+                             "there: install it beside torch")
         placing = {"device_map": "auto"}
     from_hub = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
     dtype = getattr(torch, options.dtype) if options.dtype else "auto"

@@ -49,7 +49,8 @@ def capture_prompt(options, model, config, capture, writer, prompt, tokenized, c
     if options.head_weights:
         from .head_weights import write_head_weights
 
-        known = tokenized.answer[:options.answer] if options.answer else ids[positions[0] + 1:] if options.decode else []
+        known = tokenized.answer[:options.answer] if options.answer else \
+            ids[positions[0] + 1:] if options.decode else []
         write_head_weights(options, model, capture, writer, sample, ids, positions, known)
 
     line = report_line(prompt, num_tokens, layers, set(capture.captured), positions)

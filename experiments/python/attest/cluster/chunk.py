@@ -13,8 +13,8 @@ from ..program import program
 
 
 running = set()  # processes that threads of this one have started
-# How many threads of this process compute chunks, and share the machine's processors and GPUs as ranks do. A slot of any
-# other worker is one thread.
+# How many threads of this process compute chunks, and share the machine's processors and GPUs as ranks do. A slot of
+# any other worker is one thread.
 slots = None
 kept = None  # a folder: the client is this process, and is given files there instead of bytes
 thread, numbers = threading.local(), itertools.count()

@@ -105,8 +105,8 @@ def slurm_parameters(place):
 
 
 class JobExecutor(concurrent.futures.Executor):
-    """Makes futures of jobs that are asked whether they have ended. `submit_job(function, *arguments)` returns one that has
-    done(), result() and cancel()."""
+    """Makes futures of jobs that are asked whether they have ended. `submit_job(function, *arguments)` returns one that
+    has done(), result() and cancel()."""
     INTERVAL = 1  # seconds
 
     def __init__(self, submit_job):

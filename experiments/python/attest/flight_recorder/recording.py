@@ -1,4 +1,5 @@
-"""Reads what FlashInfer's flight recorder (FLASHINFER_LOGLEVEL=10, FLASHINFER_DUMP_SAFETENSORS=1) wrote: a folder per call.
+"""Reads what FlashInfer's flight recorder (FLASHINFER_LOGLEVEL=10, FLASHINFER_DUMP_SAFETENSORS=1) wrote: a folder per
+call.
 
     FOLDER/session.jsonl                 every record, in order
     FOLDER/TIME_pidN_FUNCTION_callN/     metadata.jsonl    records of the call; the last one is the latest
@@ -99,7 +100,8 @@ def _last_record(path):
     lines = [line for line in lines if line.strip()]
     record = parse_json(lines[-1], path) if lines else None
     if not isinstance(record, dict):
-        raise InputError(f"{path}: expected a JSON object in the last line, found {'another value' if lines else 'no line'}")
+        raise InputError(f"{path}: expected a JSON object in the last line, found "
+                         f"{'another value' if lines else 'no line'}")
     return record
 
 
@@ -111,8 +113,8 @@ def _call(path, name, record, place):
         return value
 
     if record.get("graph_capture"):
-        raise InputError(f"{path}: was recorded inside a CUDA graph, whose snapshots attest does not read; run the program "
-                         "without CUDA graphs")
+        raise InputError(f"{path}: was recorded inside a CUDA graph, whose snapshots attest does not read; run the "
+                         "program without CUDA graphs")
     process, sequence = field("process_id", int, 0), field("call_sequence", int, 0)
     owner = None if record.get("self_id") is None else (process, field("self_id", int))
     versions = field("versions", dict, {})
@@ -163,8 +165,8 @@ def _tensors(path, kind):
     file = os.path.join(path, f"{kind}.safetensors")
     if not os.path.exists(file):
         if os.path.exists(os.path.join(path, f"{kind}.pt")):
-            raise InputError(f"{path}/{kind}.pt: expected safetensors, found pickled objects, which can run code; record "
-                             "with FLASHINFER_DUMP_SAFETENSORS=1")
+            raise InputError(f"{path}/{kind}.pt: expected safetensors, found pickled objects, which can run code; "
+                             "record with FLASHINFER_DUMP_SAFETENSORS=1")
         return {}
     with InputFile(file) as opened:
         return {array.name: array for array in safetensors_arrays(opened)}

@@ -36,11 +36,12 @@ def write_recording(folder, options, target, force, last):
         version = found[0].call.version
         writer.write_header(model=options.model, num_layers=num_layers, **geometry, rope=options.rope or None,
                             engine=f"flashinfer {version}",
-                            source=f"flashinfer {version}, {', '.join(sorted({a.call.function for a in found}))}; from its "
-                            "flight recorder")
+                            source=f"flashinfer {version}, {', '.join(sorted({a.call.function for a in found}))}; from "
+                            "its flight recorder")
         for number, layers in passes.items():
             for request in range(len(layers[0].lengths)):
-                samples += write_request(writer, f"pass-{number}-request-{request}", options.task, layers, request, last)
+                name = f"pass-{number}-request-{request}"
+                samples += write_request(writer, name, options.task, layers, request, last)
         if not samples:
             raise InputError(f"{folder}: expected requests with queries, found none")
         writer.commit(ends_command=True)

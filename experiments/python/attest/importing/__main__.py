@@ -94,8 +94,8 @@ def main(request):
             raise
         except Exception as error:
             raise AttestError(f"internal error: {type(error).__name__}: {error}; this is a defect of attest: please "
-                            "report it with this message, the command line and the output of 'attest "
-                            "--version'") from error
+                              "report it with this message, the command line and the output of 'attest "
+                              "--version'") from error
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing is multiplied: numpy's threads would only take memory
     gc.disable()  # nothing here is cyclic; with a header of 80,000 arrays, collection would take a second
     warnings.simplefilter("ignore")  # numpy warns about some arrays of untrusted files

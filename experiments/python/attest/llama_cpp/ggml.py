@@ -16,7 +16,8 @@ class Tensor(ctypes.Structure):
 
 Tensor._fields_ = [("type", ctypes.c_int), ("buffer", ctypes.c_void_p), ("ne", ctypes.c_int64 * 4),
                    ("nb", ctypes.c_size_t * 4), ("op", ctypes.c_int), ("op_params", ctypes.c_int32 * 16),
-                   ("flags", ctypes.c_int32), ("src", ctypes.POINTER(Tensor) * 10), ("view_src", ctypes.POINTER(Tensor)),
+                   ("flags", ctypes.c_int32), ("src", ctypes.POINTER(Tensor) * 10),
+                   ("view_src", ctypes.POINTER(Tensor)),
                    ("view_offs", ctypes.c_size_t), ("data", ctypes.c_void_p), ("name_", ctypes.c_char * 64)]
 
 
@@ -54,8 +55,8 @@ def type_number(name):
 def tensor_at(address):
     tensor = Tensor.from_address(address)
     if library().ggml_get_name(address) != tensor.name_:
-        raise AttestError("the tensors of this llama.cpp are laid out in another way than those of llama-cpp-python 0.3.36, "
-                        "with which attest was tested")
+        raise AttestError("the tensors of this llama.cpp are laid out in another way than those of llama-cpp-python "
+                          "0.3.36, with which attest was tested")
     return tensor
 
 

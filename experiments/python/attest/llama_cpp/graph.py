@@ -25,8 +25,8 @@ CACHE = re.compile(r"cache_([kv])_l(\d+)")
 
 @dataclasses.dataclass
 class Pass:
-    """What one pass does in one layer: q [N, Hq, D], k [N, Hkv, D], v [N, Hkv, Dv] of its tokens, in float32; the cells of
-    the cache that they go to [N]; mask [N, cells] of zeros and -infinity; output [N, Hq, Dv] in float32."""
+    """What one pass does in one layer: q [N, Hq, D], k [N, Hkv, D], v [N, Hkv, Dv] of its tokens, in float32; the cells
+    of the cache that they go to [N]; mask [N, cells] of zeros and -infinity; output [N, Hq, Dv] in float32."""
     layer: int
     cells: np.ndarray = None
     k: np.ndarray = None
@@ -56,7 +56,8 @@ class GraphWatch:
         self.attention = {}  # address of an operation that gives an output -> layer
 
     def __call__(self, pointer, ask, _):
-        """Called before each operation, whether its result is wanted, and after those whose is. False stops the pass."""
+        """Called before each operation, whether its result is wanted, and after those whose is. False stops the
+        pass."""
         if self.error is not None:
             return False
         try:
@@ -139,7 +140,8 @@ class GraphWatch:
         if tensor is None:
             raise InputError(f"layer {this.layer}: its attention has no mask, expected a decoder's")
         if max_bias:
-            raise InputError(f"layer {this.layer}: its attention has position biases (ALiBi), which a dump cannot describe")
+            raise InputError(f"layer {this.layer}: its attention has position biases (ALiBi), which a dump cannot "
+                             "describe")
         this.mask = values(tensor)[0, 0, :rows].astype(np.float32)
 
     def _flash(self, tensor):
@@ -161,8 +163,8 @@ class GraphWatch:
         this.types["k"] = type_name(source(tensor, 0).type)
 
     def _scored(self, softmax):
-        """(layer, factors) of a softmax over scores of a chosen layer, else None. factors: what scales the scores, the last
-        one first; a soft-cap c is c tanh(x / c)."""
+        """(layer, factors) of a softmax over scores of a chosen layer, else None. factors: what scales the scores, the
+        last one first; a soft-cap c is c tanh(x / c)."""
         tensor, factors = source(softmax, 0), []
         while operation(tensor.op) in ("SCALE", "UNARY"):
             if operation(tensor.op) == "SCALE":
@@ -177,8 +179,8 @@ class GraphWatch:
         this.scale, max_bias = (float(x) for x in float_parameters(tensor)[:2])
         if factors:
             if len(factors) != 2 or this.scale != 1:
-                raise InputError(f"layer {layer}: its scores are scaled by {factors} and {this.scale}, which a dump cannot "
-                                 "describe")
+                raise InputError(f"layer {layer}: its scores are scaled by {factors} and {this.scale}, which a dump "
+                                 "cannot describe")
             this.softcap, this.scale = factors[0], factors[0] * factors[1]
         self._mask(this, source(tensor, 1), len(this.q), max_bias)
         if source(tensor, 2) is not None:

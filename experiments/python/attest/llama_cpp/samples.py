@@ -129,8 +129,8 @@ class LlamaSamples:
         refuse_other_kinds(f"layer {this.layer}", geometry, self.geometry, "layers", ": choose them with --layers")
 
     def _check_mask(self, this, start):
-        """A dump describes causal masks, with a sliding window or without. Rows come in the order of their positions, so
-        that a window first hides token 0 alone."""
+        """A dump describes causal masks, with a sliding window or without. Rows come in the order of their positions,
+        so that a window first hides token 0 alone."""
         for row, mask in enumerate(this.mask):
             position, visible = start + row, np.flatnonzero(mask == 0)
             hidden, window = position + 1 - len(visible), self.windows[this.layer]
@@ -138,5 +138,5 @@ class LlamaSamples:
             if whole and hidden == 1 and window is None:
                 window = self.windows[this.layer] = position
             if not whole or hidden != max(0, position + 1 - (window or position + 1)):
-                raise InputError(f"layer {this.layer}: its mask for the query at position {position} is not a causal one, "
-                                 "with or without a sliding window")
+                raise InputError(f"layer {this.layer}: its mask for the query at position {position} is not a causal "
+                                 "one, with or without a sliding window")

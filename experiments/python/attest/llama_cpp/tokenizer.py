@@ -32,15 +32,15 @@ class GgufTokenizer:
         return piece.raw[:max(0, size)]
 
     def _offsets(self, text, ids):
-        """Ranges of characters: tokens are pieces of the text's bytes, one behind the other. Some tokenizers put a blank
-        in front of a text."""
+        """Ranges of characters: tokens are pieces of the text's bytes, one behind the other. Some tokenizers put a
+        blank in front of a text."""
         content = text.encode()
         pieces = [self._piece(token) for token in ids]
         joined = b"".join(pieces)
         ahead = len(joined) - len(content)
         if ahead not in (0, 1) or joined[ahead:] != content:
-            raise UsageError("spans of a text need tokens that are pieces of it, which those of this model are not; write "
-                             "the prompt as token ids")
+            raise UsageError("spans of a text need tokens that are pieces of it, which those of this model are not; "
+                             "write the prompt as token ids")
         character = [i for i, c in enumerate(text) for _ in c.encode()] + [len(text)]  # of each byte
         offsets, end = [], -ahead
         for piece in pieces:

@@ -22,8 +22,8 @@ def selectors(path):
 
 
 def dataset(path, selector, sample=None, dump=0):
-    """An xarray.Dataset of one selector on one sample (by default the first of the dump), or of `selector="scores"`, the
-    exact scores' metrics. Axes have coordinates: ds.recall.sel(setting=5).min(["query", "head"])."""
+    """An xarray.Dataset of one selector on one sample (by default the first of the dump), or of `selector="scores"`,
+    the exact scores' metrics. Axes have coordinates: ds.recall.sel(setting=5).min(["query", "head"])."""
     import xarray
 
     if sample is None:

@@ -43,8 +43,8 @@ def make_parser():
     add("--dtype", type=element_type)
     add("--device", default="auto")
     add("--revision")
-    for flag in ("--head-weights", "--output-gradients", "--chat", "--trust-remote-code", "--resume", "--force", "--quiet",
-                 "--json"):
+    for flag in ("--head-weights", "--output-gradients", "--chat", "--trust-remote-code", "--resume", "--force",
+                 "--quiet", "--json"):
         add(flag, action="store_true")
     add("--threads", type=count, default=1)
     return parser

@@ -44,12 +44,12 @@ def run(options, say):
         if left:
             began = time.monotonic()
             generate(options, left, partial.folder)
-            say(f"{len(left)} prompt{'s' if len(left) > 1 else ''}, {sum(len(request.ids) for request in left)} tokens, "
-                f"{time.monotonic() - began:.1f} s with the start of the engine")
+            say(f"{len(left)} prompt{'s' if len(left) > 1 else ''}, {sum(len(request.ids) for request in left)} "
+                f"tokens, {time.monotonic() - began:.1f} s with the start of the engine")
             for request in left:
                 if not request.files(partial.folder):
-                    raise InputError(f"{request.prompt.where}: the plugin wrote no dump of it; is attest-vllm installed in "
-                                     f"{sys.prefix}, and allowed by VLLM_PLUGINS?")
+                    raise InputError(f"{request.prompt.where}: the plugin wrote no dump of it; is attest-vllm "
+                                     f"installed in {sys.prefix}, and allowed by VLLM_PLUGINS?")
         paths = [path for request in requests for path in request.files(partial.folder)]
         joined = join_requests(paths, options.output, options.force, options.gzip, options.model_name)
     say(f"{options.output}: {joined.samples} sample{'s' if joined.samples > 1 else ''}, {joined.size / 2**20:.1f} MiB")

@@ -23,7 +23,8 @@ exit codes: 0 success, 1 internal error, 2 usage, 4 bad input, 5 output, a missi
 def parse(arguments):
     arguments, engine = (arguments[:arguments.index("--")], arguments[arguments.index("--") + 1:]) \
         if "--" in arguments else (arguments, [])
-    parser = Parser(prog="attest-vllm", usage="attest-vllm MODEL PROMPTS... -o DUMP [options] [-- options of vllm serve]",
+    parser = Parser(prog="attest-vllm",
+                    usage="attest-vllm MODEL PROMPTS... -o DUMP [options] [-- options of vllm serve]",
                     description=DESCRIPTION, epilog=EPILOG, add_help=False, allow_abbrev=False,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)

@@ -9,8 +9,8 @@ from .writer import write_refusal, write_request
 
 
 class Recorder:
-    """`batch` returns, during a step, the ids of its requests in the order of their tokens, and the token ids. `say` gets
-    a line for each request."""
+    """`batch` returns, during a step, the ids of its requests in the order of their tokens, and the token ids. `say`
+    gets a line for each request."""
 
     def __init__(self, settings, engine, batch, say):
         self.settings, self.engine, self.batch, self.say = settings, engine, batch, say
@@ -107,8 +107,8 @@ class Recorder:
         request = CapturedRequest(wish, self._layers_of(wish))
         most, beside = self.settings.memory, sum(other.num_bytes for other in self.requests.values())
         if request.num_bytes + beside > most * 2**30:
-            raise InputError(f"takes {request.num_bytes / 2**30:.2g} GiB beside {beside / 2**30:.2g} GiB of requests under "
-                             f"way, ATTEST_VLLM_MEMORY allows {most:g}; fewer layers take less")
+            raise InputError(f"takes {request.num_bytes / 2**30:.2g} GiB beside {beside / 2**30:.2g} GiB of requests "
+                             f"under way, ATTEST_VLLM_MEMORY allows {most:g}; fewer layers take less")
         if request.layers:  # another pipeline rank may have them
             self.requests[new.req_id] = request
 

@@ -9,7 +9,8 @@ from ..base.errors import UsageError
 from ..base.sample_name import SAMPLE_NAME, is_sample_name
 
 PREFIX = "ATTEST_VLLM_"
-ARGUMENT = "attest_"  # begins the names of a request's own arguments: extra_args of SamplingParams, "vllm_xargs" of HTTP
+# Begins the names of a request's own arguments: extra_args of SamplingParams, "vllm_xargs" of HTTP.
+ARGUMENT = "attest_"
 ARGUMENTS = ("name", "task", "layers", "last", "decode", "positions", "sample")
 
 
@@ -55,8 +56,8 @@ def _read(reader, text, name):
     try:
         return reader(text)
     except Exception as error:  # layer_list raises a type of argparse
-        raise UsageError(f"{name}: expected {error if type(error) is ValueError else 'a list of layers such as 0,4,8-'}, "
-                         f"found {str(text)!r}") from error
+        expected = error if type(error) is ValueError else "a list of layers such as 0,4,8-"
+        raise UsageError(f"{name}: expected {expected}, found {str(text)!r}") from error
 
 
 @dataclasses.dataclass
