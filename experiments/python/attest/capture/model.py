@@ -21,7 +21,10 @@ def refuse_missing_folder(name, option=""):
 
 def files_of_model(name):
     """What a command that reads the model may not replace: the file, or the files of the checkpoint's folder."""
-    return [name, *([entry.path for entry in os.scandir(name)] if os.path.isdir(name) else ())]
+    try:
+        return [name, *(os.path.join(name, entry) for entry in os.listdir(name))]
+    except OSError:  # a file, or no folder that can be read
+        return [name]
 
 
 def refuse_missing_checkpoint(options):

@@ -45,7 +45,13 @@ def is_recording(folder):
 
 def recorded_files(folder):
     """All files of a recording, without a look at what is in them."""
-    return [os.path.join(path, name) for path in (folder, *_call_folders(folder)) for name in os.listdir(path)]
+    found = []
+    for path in (folder, *_call_folders(folder)):
+        try:
+            found += [os.path.join(path, name) for name in os.listdir(path)]
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    return found
 
 
 def read_recording(folder, functions):
