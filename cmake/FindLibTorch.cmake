@@ -3,7 +3,8 @@
 # torch's own CMake package is not used: it demands a CUDA toolkit, adds nvcc flags of its own and overwrites
 # CMAKE_CUDA_ARCHITECTURES.
 execute_process(
-  COMMAND ${attest_python} -c "from importlib.util import find_spec; print(find_spec('torch').submodule_search_locations[0])"
+  COMMAND ${attest_python} -c
+    "from importlib.util import find_spec; print(find_spec('torch').submodule_search_locations[0])"
   OUTPUT_VARIABLE torch_folder OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
 if(NOT failed)
   find_library(LibTorch_CPU torch_cpu PATHS ${torch_folder}/lib NO_DEFAULT_PATH NO_CACHE)
@@ -13,7 +14,8 @@ endif()
 
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch REQUIRED_VARS LibTorch_CPU VERSION_VAR LibTorch_VERSION
-  REASON_FAILURE_MESSAGE "${attest_python} has no torch: attest bench has no LibTorch peer. cmake/setup.sh --torch installs it.")
+  REASON_FAILURE_MESSAGE
+    "${attest_python} has no torch: attest bench has no LibTorch peer. cmake/setup.sh --torch installs it.")
 if(NOT LibTorch_FOUND)
   return()
 endif()

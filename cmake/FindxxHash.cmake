@@ -3,7 +3,8 @@ find_path(xxHash_INCLUDE_DIR xxhash.h HINTS ENV CPATH)
 
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(xxHash REQUIRED_VARS xxHash_INCLUDE_DIR
-  REASON_FAILURE_MESSAGE "There is no xxhash.h: run cmake/setup.sh, install libxxhash-dev, or name its folder in CPATH or its prefix in CMAKE_PREFIX_PATH.")
+  REASON_FAILURE_MESSAGE
+    "There is no xxhash.h: run cmake/setup.sh, install libxxhash-dev, or name its prefix in CMAKE_PREFIX_PATH.")
 mark_as_advanced(xxHash_INCLUDE_DIR)
 
 add_library(xxHash::xxHash INTERFACE IMPORTED)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cmake/build.sh PRESET TARGET [--torch] [--cluster] [--llama-cpp] [--tests]: sets up what is missing, configures and builds.
+# cmake/build.sh PRESET TARGET [OPTION OF cmake/setup.sh]...: sets up what is missing, configures and builds.
 # A lock allows one build at a time per checkout.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -9,7 +9,8 @@ build=$root/build/$preset
 . "$root/cmake/watch.sh"
 . "$root/cmake/up_to_date.sh"
 if ! { mkdir -p "$build" && [ -w "$build" ] && : >>"$root/build/lock"; } 2>/dev/null; then
-  say "$build cannot be written, so nothing can be built there: make $root/build writable, or build in a copy of the checkout"
+  say "$build cannot be written, so nothing can be built there:" \
+    "make $root/build writable, or build in a copy of the checkout"
   exit 5
 fi
 
@@ -34,8 +35,8 @@ fi
 export ATTEST_PYTHON=${ATTEST_PYTHON-}
 
 case $preset in
-  cpu | sanitize) export ATTEST_CUDA=0 ;;
-  *) export ATTEST_CUDA=1 ;;
+  release | dev) export ATTEST_CUDA=1 ;;
+  *) export ATTEST_CUDA=0 ;;
 esac
 "$root/cmake/setup.sh" "$@"
 if [ -x "$root/.venv/bin/cmake" ]; then

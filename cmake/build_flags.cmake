@@ -9,7 +9,8 @@ set(CMAKE_ENABLE_EXPORTS ON) # the LibTorch module (analysis/CMakeLists.txt) use
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
-# What one build folder has compiled, another need not compile again: paths below the checkout are hashed relative to it.
+# What one build folder has compiled, another need not compile again: paths below the checkout are hashed relative to
+# it.
 find_program(ccache ccache NO_CACHE)
 if(ccache)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${ccache})

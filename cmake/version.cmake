@@ -1,7 +1,6 @@
-# Writes the header with the definitions that only experiments/cli/process/version.cpp uses: ATTEST_VERSION, ATTEST_GIT_COMMIT,
-# ATTEST_LIBTORCH_VERSION, ATTEST_SOURCE_DIR, ATTEST_PYTHON (both empty in a wheel).
-#
-# A wheel has no paths: the program finds the package around it.
+# Writes a header with the definitions ATTEST_VERSION, ATTEST_GIT_COMMIT, ATTEST_LIBTORCH_VERSION, ATTEST_SOURCE_DIR and
+# ATTEST_PYTHON, and gives it to the sources that give_version() names. In a wheel ATTEST_SOURCE_DIR and ATTEST_PYTHON
+# are empty: the program finds the package around it.
 #
 # Every build looks up the commit. The header changes only with the commit, so that a new commit recompiles one file.
 set(version_header ${CMAKE_BINARY_DIR}/version_macros.h)

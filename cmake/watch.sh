@@ -26,7 +26,7 @@ progress_of() {
 }
 
 # watch WHAT LOG COMMAND...: runs the command into the log. On a terminal one line is kept up to date, elsewhere a line
-# appears every watch_seconds. What is over in 2 s is not mentioned. Ctrl-C ends the command, too.
+# appears every watch_seconds. A command that ends within 2 s is not mentioned. Ctrl-C ends the command, too.
 watch() {
   local what=$1 log=$2 started=$SECONDS next=$((SECONDS + 2)) shown= terminal= status=0
   shift 2

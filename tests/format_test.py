@@ -1,4 +1,5 @@
-"""Every source has the layout of .clang-format, by the pinned version of clang-format: others break other lines."""
+"""Every source has the layout of .clang-format, by the pinned version of clang-format: others break other lines. The
+lines of sources, of CMake, of shell scripts and of the Python package have at most 120 columns."""
 
 import re
 import subprocess
@@ -17,8 +18,12 @@ def pinned_version():
     return re.search(r"^clang-format==(\S+)", (ROOT / "cmake/requirements-tests.txt").read_text(), re.MULTILINE)[1]
 
 
-def sources():
-    listed = subprocess.run(["git", "ls-files", "-z", "*.h", "*.cpp", "*.cu", "*.cuh"], cwd=ROOT, capture_output=True, text=True)
+SOURCES = ("*.h", "*.cpp", "*.cu", "*.cuh")
+SCRIPTS = ("*.cmake", "*CMakeLists.txt", "*.sh", "attest", "tests/run", ".ci/run", "experiments/python/*.py")
+
+
+def files(patterns):
+    listed = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode != 0:
         pytest.skip("no git checkout: nobody knows which files are the project's")
     return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
@@ -51,7 +56,7 @@ def test_the_version_is_the_pinned_one():
 
 
 def test_sources_are_as_clang_format_leaves_them():
-    names = sources()
+    names = files(SOURCES)
     assert len(names) > 200  # the search has found the sources
     wrong = misplaced(names)
     assert not wrong, f"{CLANG_FORMAT} -i {' '.join(wrong)}"
@@ -68,7 +73,7 @@ def test_a_misplaced_line_is_found(tmp_path):
 def test_lines_end_within_the_columns():
     long = [
         f"{name}:{number}: {len(line)} columns"
-        for name in sources()
+        for name in files(SOURCES + SCRIPTS)
         for number, line in enumerate((ROOT / name).read_text().splitlines(), 1)
         if len(line) > COLUMNS and not cannot_be_broken(line)
     ]

@@ -7,7 +7,7 @@ import pytest
 from goldens import check
 
 
-@pytest.mark.parametrize("case", check.cases("cuda"))
+@pytest.mark.parametrize("case", check.cases())
 def test_conforms(case):
     outcome = check.check(os.environ["ATTEST_BIN"], case, "cuda")
     assert not outcome.wrong, "\n".join(outcome.wrong)

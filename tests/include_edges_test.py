@@ -86,6 +86,15 @@ def test_includes_follow_the_edges(folder):
     assert not found, "\n".join(found)
 
 
+@pytest.mark.parametrize("folder", ["kernels", "analysis", "experiments"])
+def test_the_table_of_a_readme_has_the_order(folder):
+    text = (ROOT / folder / "README.md").read_text().split("`decode/reference/`")[0]  # a second table begins with what callers use
+    rows = re.findall(r"^\| (`[\w/]+/`(?:, `\w+/`)*) +\|", text, re.MULTILINE)
+    listed = [f"{folder}/{name}" for row in rows for name in re.findall(r"`([\w/]+)/`", row)]
+    placed = [ORDER.index(name) for name in listed if name in ORDER]
+    assert len(placed) > 6 and placed == sorted(placed), listed
+
+
 def test_the_order_names_every_folder_with_sources():
     assert {str(path.parent.relative_to(ROOT)) for folder in FOLDERS for path in sources(folder)} == set(ORDER)
 

@@ -4,6 +4,7 @@ Each test has its own checkout, in which a stub replaces the build and the progr
 """
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -142,6 +143,24 @@ def test_torch_is_brought_by_the_first_command_that_takes_it(checkout, command, 
     call(checkout / "attest", command)
     call(checkout / "attest", command)
     assert builds(checkout) == [f"{PRESET} attest"] + ([f"{PRESET} attest --torch"] if needs else [])
+
+
+@pytest.mark.parametrize("arguments, needs", [
+    (["--json", "tasks"], "--torch"), (["--quiet", "capture", "m"], "--torch"), (["--quiet", "capture", "m.gguf"], "--llama-cpp"),
+    (["--device", "cuda", "run", "d.h5", "--dask", "local:2"], "--cluster"), (["--device=cuda", "--seed", "3", "bench"], "--torch"),
+    (["--config", "run", "--threads", "2", "--device-memory", "50%", "prompts"], "--torch"), (["--config", "tasks", "list"], ""),
+    (["--seed", "capture"], ""), (["--seed"], ""), (["--json", "tasks", "--help"], "")])
+def test_common_options_may_stand_before_the_command(checkout, arguments, needs):
+    result = call(checkout / "attest", *arguments)
+    assert result.stdout.splitlines()[1:] == [f"<{word}>" for word in arguments]
+    assert builds(checkout) == [f"{PRESET} attest {needs}".strip()]
+
+
+def test_the_common_options_that_take_a_value_are_known():
+    """The launcher cannot ask the program, which may not be there."""
+    text = subprocess.run([os.environ["ATTEST_BIN"], "--help"], capture_output=True, text=True, check=True).stdout
+    known, = re.findall(r"^ +(--.*)\) shift ;;$", (ROOT / "attest").read_text(), re.MULTILINE)
+    assert sorted(known.split(" | ")) == sorted(re.findall(r"^  (--[a-z-]+) [A-Z]", text.partition("Subcommands:")[0], re.MULTILINE))
 
 
 @pytest.mark.parametrize("arguments", [["bench", "study", "--no-peer"], ["capture", "--help"], ["bench", "-h"]])

@@ -1,4 +1,6 @@
-"""tests/run: its help, and what it says of tests that were skipped or failed, by a real run of ctest."""
+"""tests/run: its help, and what it says of tests that were skipped or failed, by real runs of ctest and pytest."""
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +28,74 @@ def test_help_sets_nothing_up():
     assert shown.returncode == 0 and shown.stderr == ""
     for option in ("--all", "--gpu", "--help", "-R REGEX", "ATTEST_CUDA"):
         assert option in shown.stdout
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """tests/run, and a stub of the build whose tests are there."""
+    for file in "tests/run", "tests/summary.py", "cmake/choose_preset.sh":
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / file)
+    (tmp_path / "cmake/build.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "cmake/build.sh").chmod(0o755)
+    (tmp_path / "build/cpu").mkdir(parents=True)
+    (tmp_path / "build/cpu/CTestTestfile.cmake").write_text("\n".join(
+        f"add_test({name} true)\nset_tests_properties({name} PROPERTIES LABELS \"{labels}\")"
+        for name, labels in (("a", ""), ("b", "slow"), ("c", "slow;torch"), ("d", "torch"), ("other", "slow"))))
+    return tmp_path
+
+
+def run(checkout, *arguments):
+    environment = os.environ | {"ATTEST_CUDA": "0", "ATTEST_PYTHON": sys.executable}
+    return subprocess.run([checkout / "tests/run", *arguments], capture_output=True, text=True, env=environment)
+
+
+@pytest.mark.parametrize("arguments, lines", [
+    ((), ["  3 are labelled slow (tests/run --all runs them)", "  1 are labelled torch (tests/run --all runs them)",
+          "1 passed, 0 failed, 4 skipped"]),
+    (("-R", "^[abd]$"), ["  1 are labelled slow (tests/run --all runs them)", "  1 are labelled torch (tests/run --all runs them)",
+                         "1 passed, 0 failed, 2 skipped"]),
+    (("--all", "-R", "^[abd]$"), ["3 passed, 0 failed, 0 skipped"])])
+def test_what_is_left_out_is_counted_of_what_was_asked_for(checkout, arguments, lines):
+    done = run(checkout, *arguments)
+    assert done.returncode == 0, done.stderr
+    found = [line for line in done.stdout.splitlines() if line.startswith("  ") and "labelled" in line or line == lines[-1]]
+    assert found == lines
+
+
+@pytest.mark.parametrize("listing", ["-N", "--show-only", "--show-only=json-v1"])
+def test_tests_are_listed(checkout, listing):
+    done = run(checkout, "--all", listing, "-R", "^[ab]$")
+    assert done.returncode == 0 and "No test ran" not in done.stdout
+    assert done.stdout.startswith("{") if "json" in listing else done.stdout.endswith("Total Tests: 2\n")
+
+
+PYTHON = """
+import pytest
+def test_passes(): pass
+@pytest.mark.skip(reason="no torch here")
+def test_skipped(): pass
+@pytest.mark.parametrize("n", range(3))
+def test_fails(n): assert FAILS == 0 or n
+"""
+
+
+@pytest.mark.parametrize("script, last", [
+    (PYTHON.replace("FAILS", "0"), "4 passed, 0 failed, 1 skipped"), (PYTHON.replace("FAILS", "1"), "3 passed, 1 failed, 1 skipped"),
+    ("import warnings\nimport pytest\ndef test_it():\n    warnings.warn('w')\n    pytest.skip('no torch here')", "0 passed, 0 failed, 1 skipped"),
+    ("import pytest\npytest.skip('no torch here', allow_module_level=True)", "0 passed, 0 failed, 1 skipped"),
+    ("raise ImportError", "0 passed, 1 failed, 0 skipped"), ("import os\ndef test_it(): os._exit(1)", "0 passed, 1 failed, 0 skipped")])
+def test_the_tests_of_a_script_are_counted(script, last, tmp_path):
+    """As tests/CMakeLists.txt runs them."""
+    (tmp_path / "a_test.py").write_text(script)
+    cmake = (ROOT / "tests/CMakeLists.txt").read_text()
+    skip, = re.findall(r'SKIP_REGULAR_EXPRESSION ("[^"]+")', cmake)
+    options, = re.findall(r"-m pytest ([^)]*)\)", cmake)
+    options = options.replace("${CMAKE_BINARY_DIR}", str(tmp_path)).replace("${script}", "a_test.py")
+    code, lines = summary(tmp_path, f'add_test(a_test.py "{sys.executable}" -m pytest {options} {tmp_path}/a_test.py)\n'
+                                    f"set_tests_properties(a_test.py PROPERTIES SKIP_REGULAR_EXPRESSION {skip})\n")
+    assert lines[-1] == last and code == (0 if ", 0 failed" in last and not last.startswith("0 passed") else 1)
+    assert ("  1 says: no torch here" in lines) == ("1 skipped" in last)
 
 
 def summary(folder, tests, *left_out):

@@ -2,7 +2,13 @@
 nothing ran or something failed.
 
     tests/summary.py tests.xml ["N REASON" of tests that ctest was not asked for]...
+
+To ctest a script of pytest is one test. Its own tests are counted where pytest's report is there, pytest/NAME.xml beside
+tests.xml: some of them may be skipped.
 """
+import ast
+import collections
+import os
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -18,24 +24,48 @@ def reason_of(case):
     return next(filter(None, found.groups())) if found else "no reason given"
 
 
+def pytest_reason(note):
+    """A module that is skipped as a whole has (file, line, "Skipped: " and the reason) as its text."""
+    if note.get("message") != "collection skipped":
+        return note.get("message")
+    return ast.literal_eval(note.text)[2].removeprefix("Skipped: ")
+
+
+def pytest_counts(path):
+    """(passed, failed, {reason: skipped}) of a script; None without pytest's report, as of one that was killed."""
+    try:
+        cases = list(ElementTree.parse(path).iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        return None
+    failed = sum(case.find("failure") is not None or case.find("error") is not None for case in cases)
+    skipped = collections.Counter(pytest_reason(note) for case in cases for note in case.findall("skipped"))
+    return len(cases) - failed - skipped.total(), failed, skipped
+
+
+def counts(case, reports):
+    """The same of a test of ctest."""
+    note = case.find("skipped")
+    # Of "skipped" ctest makes also a test whose program is missing: that counts as failed.
+    is_skipped = case.get("status") == "disabled" or note is not None and note.get("message", "").startswith("SKIP_")
+    is_failed = not is_skipped and case.get("status") != "run"
+    found = pytest_counts(os.path.join(reports, f"{case.get('name')}.xml"))
+    if found is None or is_failed and not found[1]:  # such as pytest itself that fails
+        return not is_skipped and not is_failed, is_failed, {reason_of(case): 1} if is_skipped else {}
+    return found
+
+
 def main(path, left_out):
-    passed, failed, skipped = 0, 0, {}
+    passed, failed, skipped = 0, 0, collections.Counter()
     for case in ElementTree.parse(path).iter("testcase"):
-        note = case.find("skipped")
-        # Of "skipped" ctest makes also a test whose program is missing: that counts as failed.
-        if case.get("status") == "disabled" or note is not None and note.get("message", "").startswith("SKIP_"):
-            reason = reason_of(case)
-            skipped[reason] = skipped.get(reason, 0) + 1
-        elif case.get("status") == "run":
-            passed += 1
-        else:
-            failed += 1
+        more_passed, more_failed, more_skipped = counts(case, os.path.join(os.path.dirname(path), "pytest"))
+        passed, failed = passed + more_passed, failed + more_failed
+        skipped.update(more_skipped)
     lines = [*left_out, *(f"{count} {'says' if count == 1 else 'say'}: {reason}" for reason, count in skipped.items())]
     if lines:
         print("Skipped:", *lines, sep="\n  ")
     if passed + failed == 0:
         print("No test ran.")
-    total = sum(skipped.values()) + sum(int(line.split()[0]) for line in left_out)
+    total = skipped.total() + sum(int(line.split()[0]) for line in left_out)
     print(f"{passed} passed, {failed} failed, {total} skipped")
     return 0 if passed and not failed else 1
 

@@ -35,10 +35,8 @@ constexpr const char* kFooter = R"(How a prompt is answered:
   The cache is cut back to the prompt between the runs. An answer ends at an end-of-sequence token, with the first line
   beyond the known answer's, or after --max-new-tokens. exact, contains and prefix score it.
 
-Prompts: --tasks makes them (or all tasks, if --prompts is no file):
-  niah one needle, mk one of many needles, mv, mq several numbers, vt variable tracking, kv one of many keys,
-  cwe, fwe frequent words. A .jsonl file has prompts as 'attest capture' reads them, each with its "answer".
-  --seed, a common option, makes others.
+Prompts: --tasks makes them (or all tasks, if --prompts is no file); 'attest prompts --help' lists the tasks. A .jsonl
+  file has prompts as 'attest capture' reads them, each with its "answer". --seed, a common option, makes others.
 
 Example:
   attest tasks --model Qwen/Qwen3-8B --selector ffd --delta 1:12:1 --selector quest --budget 256,1024 \

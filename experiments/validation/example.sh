@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Which delta of ffd is safe for a Hugging Face model: captures prompts part by part, studies each part, and judges all (EXAMPLE.md).
+# Which delta of ffd is safe for a Hugging Face model: captures prompts part by part, studies each part, and judges all
+# (EXAMPLE.md).
 set -euo pipefail
 
 if [ $# -lt 3 ]; then
-  echo "usage: ${0##*/} MODEL PROMPTS.jsonl FOLDER [OPTION OF attest capture]..." >&2
-  echo "  MODEL is a checkpoint's folder or a name on the hub; every line of PROMPTS.jsonl has an \"answer\" and \"spans\"" >&2
-  echo "  environment: PART=15 prompts per dump (dumps are removed once studied), QUERIES=4 of the answer, DELTA=1:16:0.25," >&2
-  echo "  BUDGET=60% of the bytes of dense attention, TARGETS='span_recall.min>=0.99 recall>=0.999', ATTEST=./attest" >&2
+  cat >&2 <<USAGE
+usage: ${0##*/} MODEL PROMPTS.jsonl FOLDER [OPTION OF attest capture]...
+  MODEL is a checkpoint's folder or a name on the hub; every line of PROMPTS.jsonl has an "answer" and "spans"
+  environment: PART=15 prompts per dump (dumps are removed once studied), QUERIES=4 of the answer, DELTA=1:16:0.25,
+  BUDGET=60% of the bytes of dense attention, TARGETS='span_recall.min>=0.99 recall>=0.999', ATTEST=./attest
+USAGE
   exit 2
 fi
 model=$1 prompts=$2 folder=$3
@@ -36,7 +39,8 @@ judge() {
   shift
   rm -f "$folder/$name.json"
   echo "== $name"
-  "$attest" validate "${results[@]}" "${targets[@]}" -o "$folder/$name.json" --force "$@" > "$folder/$name.txt" || status=$?
+  "$attest" validate "${results[@]}" "${targets[@]}" -o "$folder/$name.json" --force "$@" > "$folder/$name.txt" ||
+    status=$?
   cat "$folder/$name.txt"
   [ "$status" = 0 ] || [ "$status" = 3 ] || exit "$status"
 }

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from attest.base.errors import DumpError
+from attest.base.errors import AttestError
 from attest.importing.source_array import SourceArray
 
 
@@ -90,7 +90,7 @@ def read_all(array, step=1 << 30):
 
 def message_of(call, *arguments):
     """The message of the typed error that a call raises."""
-    with pytest.raises(DumpError) as caught:
+    with pytest.raises(AttestError) as caught:
         call(*arguments)
     return str(caught.value)
 

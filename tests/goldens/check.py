@@ -26,7 +26,7 @@ TOLERANCE = {
 }
 # Share of (layer, query, head, setting) cells whose kept set may differ because a score is within rounding error of its
 # threshold.
-KEPT_SETS_MAY_DIFFER = {"cpu": 0.0005, "cuda": 0.01}
+KEPT_SETS_MAY_DIFFER = {"cpu": 0, "cuda": 0.01}
 # Metrics that jump when one token crosses a threshold, or when a tie is broken differently (ties are exact only in
 # double). CELLS_MAY_BE_OFF is the share of cells that may be beyond tolerance for these metrics ("step") and for all
 # others. No cell may be off by more than MOST_OFF; one of a step metric may also differ by what TIES tokens are worth.
@@ -41,12 +41,11 @@ STEPS = (
     "pearson",
 )
 CELLS_MAY_BE_OFF = {
-    "cpu": {"step": 0.0005, "other": 0},
+    "cpu": {"step": 0, "other": 0},
     "cuda": {"step": 0.15, "other": 0.025},
 }
 MOST_OFF = 0.1
 TIES = 2
-WITHOUT_CUDA = {"kv_cache"}  # selectors that have no CUDA code
 
 
 @dataclass
@@ -63,12 +62,11 @@ class Outcome:
         return max(self.worst.values(), default=0)
 
 
-def cases(device="cpu"):
-    """Those of which a selector runs on the device."""
-    return sorted(path.stem for path in FOLDER.glob("*.args") if arguments(path.stem, device=device)[1])
+def cases():
+    return sorted(path.stem for path in FOLDER.glob("*.args"))
 
 
-def arguments(case, selectors=None, device="cpu"):
+def arguments(case, selectors=None):
     """The run's arguments with only the wanted selectors, and their labels. Replaces @DIR@ by the goldens folder."""
     tokens = iter((FOLDER / f"{case}.args").read_text().replace("@DIR@", str(FOLDER)).split())
     kept, labels = [], []
@@ -78,8 +76,7 @@ def arguments(case, selectors=None, device="cpu"):
             continue
         spec = next(tokens)
         label, name = spec.split("=", 1)
-        name = name.split(":")[0]
-        if (not selectors or name in selectors) and not (device == "cuda" and name in WITHOUT_CUDA):
+        if not selectors or name.split(":")[0] in selectors:
             kept += [token, spec]
             labels.append(label)
     return kept, labels
@@ -160,7 +157,7 @@ def compare_label(label, expected, found, tokens, device, outcome):
 
 def check(attest, case, device="cpu", selectors=None, folder=None):
     """Runs one case. The results are kept in `folder` if given."""
-    options, labels = arguments(case, selectors, device)
+    options, labels = arguments(case, selectors)
     outcome = Outcome()
     with tempfile.TemporaryDirectory() as temporary:
         results = Path(folder or temporary) / f"{case}.results.h5"
@@ -197,7 +194,7 @@ def main():
     parser.add_argument("--keep", metavar="FOLDER", help="where results files stay")
     parser.add_argument("--verbose", action="store_true", help="the worst difference of every metric, and all ties")
     options = parser.parse_args()
-    wanted = options.case or cases(options.device)
+    wanted = options.case or cases()
     failed = 0
     for case in wanted:
         outcome = check(options.attest, case, options.device, options.selector, options.keep)

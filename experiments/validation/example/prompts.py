@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Makes retrieval prompts with known answers and evidence spans, for `attest capture`, in attest's Python.
 
-Five tasks hide lines in a haystack of text files and ask for some of them at the end: one line (niah), one of many (mk), one of
-many hexadecimal keys (kv), four values of one key (mv), four keys (mq). The haystack is cut to ASCII, so that for a model of
-bytes a length is that of the first token, the prompt and its answer.
-"""
+Five tasks hide lines in a haystack of text files and ask for some of them at the end: one line (niah), one of many
+(mk), one of many hexadecimal keys (kv), four values of one key (mv), four keys (mq). The haystack is cut to ASCII, so
+that for a model of bytes a length is that of the first token, the prompt and its answer. """
 import argparse
 import json
 import random

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes results files of `attest run` again as one small file: chosen selectors, metrics, settings, samples and queries.
+"""Writes results files of `attest run` again as one small file: chosen selectors, metrics, settings, samples and
+queries.
 
-What `attest validate` reads stays what it was, bit for bit, for what is kept. So do the manifests, but that paths are cut to their last
-part: those of the files after the first are in the attribute `more_manifests`; `inputs` of the first lists the dumps of all, in their order.
-"""
+What `attest validate` reads stays what it was, bit for bit, for what is kept. So do the manifests, but that paths are
+cut to their last part: those of the files after the first are in the attribute `more_manifests`; `inputs` of the first
+lists the dumps of all, in their order. """
 import argparse
 import json
 import os
@@ -17,7 +18,8 @@ COLUMNS = ("settings", "setting_labels", "lambdas", "dense", "done")  # of a sel
 
 
 def compressed(group, name, values):
-    """float32 is shuffled, so that equal exponents stand together, and deflated. What is smaller than headers stays as it is."""
+    """float32 is shuffled, so that equal exponents stand together, and deflated. What is smaller than headers stays as
+    it is."""
     small = values.nbytes < 1024
     filters = {} if small else {"chunks": values.shape, "shuffle": True, "compression": 9}
     group.create_dataset(name, data=values, **filters)

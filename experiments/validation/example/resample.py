@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""How often verdicts are wrong: `attest validate` on random parts of the prompts of results files, which stand for all prompts there are.
+"""How often verdicts are wrong: `attest validate` on random parts of the prompts of results files, which stand for all
+prompts there are.
 
-Each draw takes --part prompts and asks `attest validate` for a setting, with the options behind `--`. What it claims is then looked up on
-all prompts: the share that violates, or for --claim mean the mean deficit (not clipped). One target.
+Each draw takes --part prompts and asks `attest validate` for a setting, with the options behind `--`. What it claims is
+then looked up on all prompts: the share that violates, or for --claim mean the mean deficit (not clipped). One target.
 """
 import argparse
 import json

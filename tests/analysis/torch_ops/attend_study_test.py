@@ -110,7 +110,7 @@ def test_the_operator_is_the_study(study, label):
 
 def test_the_selectors_keep_less_than_all(study):
     """So that the test above compares selections that matter."""
-    layers, softcap, results = study
+    layers, _, results = study
     if layers[4][0][1].shape[2] < 100:
         pytest.skip("too short to drop anything")
     for label in ("ffd_small", "quest", "streaming", "twilight", "topk"):

@@ -31,7 +31,7 @@ TEST(Json, IsWrittenInOrder) {
             R"({"a":[{"e":2,"f":1}],"b":{"c":2,"d":1}})");
 }
 
-TEST(Json, NumbersAreWrittenAsBefore) {
+TEST(Json, NumbersAreWrittenAsNlohmannDoes) {
   RandomStream random(random_key({20261123}));
   for (int i = 0; i < 100'000; ++i) {
     const auto bits = random.below(~std::uint64_t{0});
@@ -47,7 +47,7 @@ TEST(Json, NumbersAreWrittenAsBefore) {
   EXPECT_EQ(Json(kMin).dump(), "-9223372036854775808");
 }
 
-TEST(Json, AllCharactersAreWrittenAsBefore) {
+TEST(Json, AllCharactersAreWrittenAsNlohmannDoes) {
   std::string text;
   for (int c = 0; c < 127; ++c) text += static_cast<char>(c);
   text += "\u00e9\u2013\U0001f600";

@@ -7,6 +7,7 @@ import subprocess
 import h5py
 import numpy as np
 import pytest
+from attest_program import attest
 
 ATTEST = os.environ["ATTEST_BIN"]
 HEADS, KV_HEADS, DIM, VALUE_DIM, TOKENS, POSITIONS, LAYERS = 4, 2, 64, 32, 90, (5, 40, 60, 88), (1, 2, 4)
@@ -117,12 +118,6 @@ def write(path, fault=None, at=2, kind="float16", output_kind=None, lse=True, st
                 if lse:
                     layer["output_lse"] = log_sum.astype(np.float32)
     return path
-
-
-def attest(*arguments, expect=0):
-    done = subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True, timeout=300)
-    assert done.returncode == expect, (done.returncode, done.stdout, done.stderr)
-    return done
 
 
 def refused(*arguments, expect=4):

@@ -2,19 +2,13 @@
 
 import json
 import math
-import os
-import subprocess
 
 import pytest
+from attest_program import run_attest as attest
 
-ATTEST = os.environ["ATTEST_BIN"]
 SMALL = ["--lengths", "1K,2K", "--batch", "1,2", "--repeats", "3", "--keep", "27%,100%"]
 METHODS = {"ffd", "sdpa_flash", "sdpa_cudnn", "skip_softmax", "ffd_scan", "block_topk", "token_topp", "kivi_scan"}
 EXPERIMENTS = {"kernel_latency", "selection_overhead", "quant_depth", "ablation"}
-
-
-def attest(*arguments):
-    return subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True, timeout=600)
 
 
 def bench(path, *arguments):

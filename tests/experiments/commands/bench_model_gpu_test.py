@@ -2,22 +2,16 @@
 
 import json
 import math
-import os
-import subprocess
 
 import pytest
+from attest_program import run_attest as attest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup.sh --torch)")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (cmake/setup.sh --torch)")
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
-ATTEST = os.environ["ATTEST_BIN"]
 SMALL = ["--context", "1K,2K", "--batch", "1,3", "--repeats", "8"]
-
-
-def attest(*arguments):
-    return subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True, timeout=300)
 
 
 def bench(folder, model, *arguments):

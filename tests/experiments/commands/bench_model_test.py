@@ -1,18 +1,7 @@
 """attest bench model without a GPU: what it refuses, in which order, and that it writes nothing."""
 
-import os
-import subprocess
-
 import pytest
-
-ATTEST = os.environ["ATTEST_BIN"]
-
-
-def attest(folder, *arguments):
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run(
-        [ATTEST, *map(str, arguments)], capture_output=True, text=True, cwd=folder, timeout=60, env=environment
-    )
+from attest_program import attest_without_gpu as attest
 
 
 def refusal(folder, *arguments):

@@ -1,21 +1,12 @@
 """`attest claims`: numpy recomputes every number of the page from the results file; planted cells turn each verdict."""
 
 import json
-import os
 import re
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
-
-ATTEST = os.environ["ATTEST_BIN"]
-
-
-def attest(*arguments, expect=0):
-    done = subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True, timeout=300)
-    assert done.returncode == expect, done.stderr + done.stdout
-    return done
+from attest_program import attest
 
 
 @pytest.fixture(scope="module")

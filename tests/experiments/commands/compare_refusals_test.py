@@ -29,14 +29,14 @@ def more_tokens(file):
     (dict(samples={"s0": [2, 5], "s1": [0, 5]}), "prompt 's1': its layers (--layers chooses some) differ, so that its cells cannot be compared: 0, 1, 2, 5 in "),
     (dict(change=move_queries), "prompt 's1': its query positions differ, so that its cells cannot be compared: 800, 801, 802 in "),
     (dict(change=more_tokens), "prompt 's1': its numbers of tokens differ, so that its cells cannot be compared: 900 in "),
-    (dict(change=lambda file: file["dumps/0"].attrs.update(num_kv_heads=4)), "its numbers of heads differ, so that its cells cannot be compared: 4 query heads, 2 KV heads"),
+    (dict(change=lambda file: file["dumps/0"].attrs.update(num_kv_heads=4)), "prompt 's0': its numbers of heads differ, so that its cells cannot be compared: 4 query heads, 2 KV heads"),
     (dict(selectors=[quest()]), "no label is common: "),
     (dict(selectors=[selector("ffd", "quest", "budget")]), "selector 'ffd': its kinds of setting differ, delta in "),
 ])
 def test_what_cannot_be_compared_is_refused(tmp_path, make, sentence):
     path = write_results(tmp_path / "one.h5", [ffd()], SAMPLES)
     done = compare(path, other(tmp_path, **make), expect=4)
-    assert done.stderr.startswith(f"attest: {sentence}") or sentence in done.stderr, done.stderr
+    assert done.stderr.startswith(f"attest: {sentence}"), done.stderr
     assert path in done.stderr and "other.h5" in done.stderr
 
 

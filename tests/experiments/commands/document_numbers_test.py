@@ -12,6 +12,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from attest_program import run_attest as attest
 
 ROOT = Path(os.environ["ATTEST_SOURCE_DIR"])
 DEMO, LONG_DEMO = ROOT / "dumps/demo.h5", ROOT / "dumps/demo-long.h5"
@@ -24,10 +25,6 @@ def document(name):
 
 def flat(text):
     return re.sub(r"\s+", " ", text)
-
-
-def attest(*arguments, **more):
-    return subprocess.run([os.environ["ATTEST_BIN"], *map(str, arguments)], capture_output=True, text=True, **more)
 
 
 def inspected(dump):
@@ -53,7 +50,7 @@ def study(tmp_path_factory):
 
 
 def test_the_demo_page_on_the_embedded_dump(demo, study):
-    text = flat(document("experiments/manual/demo.md"))
+    text = flat(DEMO_PAGE)
     words = "zero one two three four five six seven".split()
     assert demo["num_query_heads"] / demo["num_kv_heads"] == 4 and "query heads : KV heads = 4" in text
     assert demo["head_dim"] == 128 and {l["element_type"] for s in demo["samples"] for l in s["layers"]} == {"bfloat16"}
@@ -73,9 +70,83 @@ def test_the_demo_page_on_the_embedded_dump(demo, study):
     assert float(rest) == round(float(max(s["ffd/lse_error"][..., 1].max() for s in study.values())), 2)
 
 
+DEMO_PAGE = document("experiments/manual/demo.md")
+COLUMNS = [("ffd", 0), ("ffd", 1), ("ffd_heads", 0), ("ffd_heads", 1)]  # of its table: label and setting
+
+
+@pytest.fixture(scope="module")
+def pooled(tmp_path_factory):
+    """metric(label, name, setting) -> all cells of a metric, pooled; `scores` is the label of the exact scores."""
+    path = tmp_path_factory.mktemp("results") / "r.h5"
+    command = re.search(r"`attest (run dumps/demo\.h5 -o r\.h5 [^`]*)`", DEMO_PAGE)[1].replace("\n", " ")
+    words = [str(path) if word == "r.h5" else word for word in shlex.split(command)]
+    done = attest(*words, "--device", "cpu", cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    with h5py.File(path) as file:
+        samples = {name: {} for name in file["dumps/0/samples"]}
+        file["dumps/0/samples"].visititems(
+            lambda name, item: samples[name.split("/")[0]].update({name.split("/", 1)[1]: item[()]})
+            if isinstance(item, h5py.Dataset) and "/" in name else None)
+
+    def metric(label, name, setting=None, sample=None):
+        cells = [values[f"{label}/{name}"] for key, values in samples.items() if sample in (None, key)]
+        return np.concatenate([(c if setting is None else c[..., setting]).ravel() for c in cells])
+
+    return metric
+
+
+def row(name):
+    """The numbers of a row of the table; per cents as shares."""
+    cells = re.search(rf"^\| {re.escape(name)} \|(.*)\|$", DEMO_PAGE, re.MULTILINE)[1].split("|")
+    return [[float(x) / (100 if "%" in cell else 1) for x in re.findall(r"[\d.]+", cell)] for cell in cells]
+
+
+def number(pattern):
+    return [float(x) for x in re.search(pattern, DEMO_PAGE.replace("\n", " ")).groups()]
+
+
+@pytest.mark.parametrize(
+    "name, metric, statistics, tolerance",
+    [
+        ("tokens kept", "keep_ratio", [np.mean], 5e-4),
+        ("bytes read, of a dense 16-bit read", "io_ratio", [np.mean], 5e-4),
+        ("recall, mean", "recall", [np.nanmean], 5e-5),
+        ("recall, worst cell", "recall", [np.nanmin], 5e-4),
+        ("LSE error, max (mean), nats", "lse_error", [np.max, np.mean], 5e-4),
+    ],
+)
+def test_the_table_of_the_demo_page(pooled, name, metric, statistics, tolerance):
+    for (label, setting), printed in zip(COLUMNS, row(name), strict=True):
+        found = [statistic(pooled(label, metric, setting)) for statistic in statistics]
+        assert printed == pytest.approx(found, abs=tolerance * 1.01), (name, label, setting)
+
+
+def test_the_retrieval_cells_of_the_demo_page(pooled):
+    cells = pooled("scores", "span_mass") >= 0.3
+    for (label, setting), (printed,) in zip(COLUMNS, row("span recall, worst retrieval cell"), strict=True):
+        assert printed == pytest.approx(pooled(label, "recall", setting)[cells].min(), abs=5.05e-5)
+    count, least, median, most = number(r"[Ii]n the (\d+) cells .*?recall is at least ([\d.]+) at delta 5, .*?is ([\d.]+) % at the median and ([\d.]+) % +at most")
+    errors = pooled("ffd", "output_error", 0)[cells]
+    assert count == cells.sum() and least <= pooled("ffd", "recall", 0)[cells].min()
+    assert [median, most] == pytest.approx([100 * np.median(errors), 100 * errors.max()], abs=0.051)
+
+
+def test_the_pseudo_maximum_of_the_demo_page(pooled):
+    equal, short = number(r"true maximum of the full blocks in ([\d.]+) % of the cells .*? delta = 5 in ([\d.]+) %")
+    gaps = pooled("ffd", "pseudo_max_gap_exact")
+    assert [equal, short] == pytest.approx([100 * (gaps == 0).mean(), 100 * (gaps > 5).mean()], abs=0.051)
+    (exceeds,) = number(r"\*exceeds\* the true maximum in (\d+) % of the cells")
+    assert exceeds == pytest.approx(100 * (pooled("ffd", "pseudo_max_gap_thumbnail") < 0).mean(), abs=0.51)
+
+
+def test_the_number_of_cells_of_the_demo_page(pooled):
+    (cells,) = number(r"\((\d+) cells of layer, query and head\)")
+    assert cells == pooled("scores", "lse").size
+
+
 def test_the_demo_page_on_the_long_dump(tmp_path):
     """The paragraph's numbers, by numpy from the results of its command."""
-    paragraph = next(p for p in document("experiments/manual/demo.md").split("\n\n") if "12.3K tokens" in p)
+    paragraph = next(p for p in DEMO_PAGE.split("\n\n") if "12.3K tokens" in p)
     (command,) = re.findall(r"`attest (run\s[^`]*)`", paragraph)
     assert attest(*["dumps/demo-long.h5" if w.startswith("dumps/") else tmp_path / w if w == "l.h5" else w for w in shlex.split(command)], cwd=ROOT).returncode == 0
     with h5py.File(tmp_path / "l.h5") as file:

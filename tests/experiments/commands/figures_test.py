@@ -9,7 +9,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 from figures_command import ATTEST, HAS_GNUPLOT, figures, needs_gnuplot

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from recorded_calls import FlightRecorder
 
 ATTEST, SOURCE = os.environ["ATTEST_BIN"], Path(os.environ["ATTEST_SOURCE_DIR"])
 
@@ -50,6 +51,52 @@ def test_an_input_is_no_output(folder, command, kept, link):
     assert result.returncode == 2, result.stderr
     assert kept in result.stderr and len(result.stderr.splitlines()) == 1
     assert (folder / kept).read_bytes() == before and (folder / kept).is_symlink() is False
+
+
+@pytest.mark.parametrize("file", ["session.jsonl", "CALL/metadata.jsonl", "CALL/inputs.safetensors", "CALL/outputs.safetensors"])
+def test_a_recording_is_no_output(tmp_path, file):
+    q = np.zeros((1, 1, 4), np.float32)
+    call = FlightRecorder(tmp_path / "calls").call("single_decode_with_kv_cache", q[0], q, q, result=q[0])
+    kept = tmp_path / "calls" / file.replace("CALL", call.name)
+    before = kept.read_bytes()
+    result = subprocess.run([ATTEST, "import", "calls", "-o", kept, "--force"], cwd=tmp_path, capture_output=True, text=True)
+    assert (result.returncode, kept.read_bytes()) == (2, before), result.stderr
+    assert result.stderr == f"attest: {kept}: is an input, too, expected a name of its own for the output\n"
+
+
+def test_a_dump_of_the_plugin_is_no_output(folder):
+    (folder / "plugin").mkdir()
+    (folder / "dump.h5").rename(folder / "plugin/dump.h5")
+    before = (folder / "plugin/dump.h5").read_bytes()
+    result = subprocess.run([ATTEST, "import", "plugin", "-o", "plugin/dump.h5", "--force"], cwd=folder, capture_output=True, text=True)
+    assert result.returncode == 2 and "plugin/dump.h5: is an input, too" in result.stderr
+    assert (folder / "plugin/dump.h5").read_bytes() == before
+
+
+@pytest.mark.parametrize("model, kept", [("m.gguf", "m.gguf"), ("checkpoint", "checkpoint/model.safetensors")])
+@pytest.mark.parametrize("command", [
+    ["-m", "attest.capture", "MODEL", "p.jsonl", "--force", "-o"],
+    ["-m", "attest.vllm_plugin", "MODEL", "p.jsonl", "--force", "-o"],
+    ["-m", "attest.tasks", "--request={}", "--model=MODEL", "--prompts=p.jsonl", "--force", "--output"],
+    ["-m", "attest.tasks", "--request={}", "--model=MODEL", "--prompts=p.jsonl", "--force", "--output=o.h5", "--dump"]])
+def test_a_model_is_no_output(folder, command, model, kept):
+    (folder / "m.gguf").write_bytes(b"GGUF")
+    (folder / "checkpoint").mkdir()
+    (folder / "checkpoint/model.safetensors").write_bytes(b"weights")
+    before = (folder / kept).read_bytes()
+    words = [word.replace("MODEL", model) for word in command]
+    result = subprocess.run([sys.executable, *words, kept], cwd=folder, capture_output=True, text=True)
+    assert result.returncode == 2 and f"{kept}: is an input, too" in result.stderr, result.stderr
+    assert (folder / kept).read_bytes() == before
+
+
+def test_what_a_benchmark_reads_is_no_output(folder):
+    request = '{"output": "dump.h5", "dump": "dump.h5", "model": "m", "force": true}'
+    result = subprocess.run([sys.executable, "-m", "attest.bench_model", "--request", request, "--model", "m", "--dump", "dump.h5",
+                             "--output", "dump.h5"], cwd=folder, capture_output=True, text=True)
+    if "No module named 'torch'" in result.stderr:
+        pytest.skip("torch is not installed (cmake/requirements-torch.txt)")
+    assert result.returncode == 2 and "dump.h5: is an input, too" in result.stderr
 
 
 @pytest.mark.parametrize("output", [["-o"], ["--units", "0", "--chunk"]])

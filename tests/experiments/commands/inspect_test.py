@@ -11,14 +11,11 @@ import h5py
 import numpy as np
 import pytest
 
+from attest_program import run_attest as attest
 from dump_maker import write_dump
 from results_maker import EXACT, ffd, quest, write_results
 
 STUDY = ["--selector", "ffd:block=16,sub_block=16,rule=topk", "--selector", "topp", "--selector", "exact", "--budget", "8,50%", "--p", "0.9"]
-
-
-def attest(*arguments, **more):
-    return subprocess.run([os.environ["ATTEST_BIN"], *map(str, arguments)], capture_output=True, text=True, **more)
 
 
 def small_dump(path, layers=(1, 4), bad_layer=None):

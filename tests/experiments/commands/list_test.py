@@ -1,14 +1,9 @@
 """attest list: every selector, metric and experiment; with NAME all of one; the truth about grids that depend on options."""
 
 import json
-import os
-import subprocess
 
 import pytest
-
-
-def attest(*arguments):
-    return subprocess.run([os.environ["ATTEST_BIN"], *arguments], capture_output=True, text=True)
+from attest_program import run_attest as attest
 
 
 @pytest.fixture(scope="module")

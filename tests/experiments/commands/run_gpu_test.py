@@ -1,19 +1,13 @@
 """attest run on a GPU: its output, no effect of --device-memory on the results, and no files left by an error."""
 
 import json
-import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
+from attest_program import run_attest as attest
 
-ATTEST = os.environ["ATTEST_BIN"]
 CALIBRATION_SAMPLE = "synthetic-0000"  # double_sparsity is calibrated on this sample
-
-
-def attest(*arguments):
-    return subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture(scope="module")

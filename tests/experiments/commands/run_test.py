@@ -3,19 +3,13 @@
 import json
 import os
 import re
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 
+from attest_program import run_attest as attest
 import dump_maker
-
-ATTEST = os.environ["ATTEST_BIN"]
-
-
-def attest(*arguments, **options):
-    return subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True, **options)
 
 
 def write_dump(path, layers=(0, 1, 4), tokens=300, heads=4, kv_heads=2, dim=32, positions=(130, 299), bad=None, samples=("s",)):

@@ -1,22 +1,16 @@
 """Learned sinks of a dump on the real executable: inspect, run, and the sinks that are refused."""
 
 import json
-import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 
+from attest_program import run_attest as attest
 import dump_maker
 
-ATTEST = os.environ["ATTEST_BIN"]
 HEADS, DIM, TOKENS, POSITIONS = 4, 16, 100, (40, 99)
 SINKS = np.array([0.5, -3, 7.25, -700], np.float32)
-
-
-def attest(*arguments):
-    return subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True)
 
 
 @pytest.fixture

@@ -1,13 +1,8 @@
 """`attest validate TASKS.h5`: answers judged alone and together with cells, by counts worked out here."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
+from outcomes_maker import write_results, write_tasks
 from verdicts import cdf, validate, verdict
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "outcomes"))
-from outcomes_maker import write_results, write_tasks  # noqa: E402
 
 ONE = {"ffd": ("ffd", "delta", ["1", "3", "5"], {})}
 

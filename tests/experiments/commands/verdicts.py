@@ -19,7 +19,7 @@ def validate(*arguments, expect=0, cwd=None):
     assert expect is None or done.returncode == expect, (done.returncode, done.stdout, done.stderr)
     if expect in (2, 4, 5):
         assert done.stdout == "" and len(done.stderr.strip().splitlines()) <= 2, done.stderr
-        assert done.stderr.isprintable() or "\n" in done.stderr
+        assert all(line.isprintable() for line in done.stderr.splitlines()), done.stderr
     return done
 
 

@@ -1,16 +1,14 @@
 """attest weights and attest run --weights: averages in plain numpy, the same cells as gradients in the dump, refusals."""
 
 import json
-import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 
+from attest_program import attest
 import dump_maker
 
-ATTEST = os.environ["ATTEST_BIN"]
 HEADS, LAYERS, POSITIONS = 4, (0, 2), (50, 51, 63)
 
 
@@ -33,12 +31,6 @@ def add_gradients(path, seed, sample="s", layers=LAYERS):
             file[f"samples/{sample}/layers/{layer}/head_gradient"] = gradient
             weights[layer] = np.sqrt((gradient.astype(float) ** 2).mean(0))
     return weights
-
-
-def attest(*arguments, expect=0):
-    done = subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == expect, done.stderr
-    return done
 
 
 def run(*arguments, expect=0):

@@ -6,20 +6,13 @@ import math
 import os
 import re
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
+from attest_program import attest
 from bench_maker import ABLATION, HEADS, LENGTHS, ablation, bench, depths, everything, latency, measurement, selection, write_bench
 
-ATTEST = os.environ["ATTEST_BIN"]
 NUMBER = 1e-8  # relative tolerance: ten digits in the csv
-
-
-def attest(*arguments, expect=0):
-    done = subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == expect, done.stderr + done.stdout
-    return done
 
 
 def figures(*arguments, expect=0):

@@ -2,22 +2,14 @@
 
 import csv
 import json
-import os
-import subprocess
 
 import h5py
 import numpy as np
 
+from attest_program import attest
 from results_maker import cells  # noqa: F401  (tests import it from here)
 
-ATTEST = os.environ["ATTEST_BIN"]
 NUMBER = 2e-6  # tolerance: float32 cells, ten digits in the csv
-
-
-def attest(*arguments, expect=0):
-    done = subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True, timeout=300)
-    assert done.returncode == expect, done.stderr + done.stdout
-    return done
 
 
 def make_study(folder, selectors, *run_options, name="r", synth=(), layers=4, tokens=1500, samples=3, seed=1):

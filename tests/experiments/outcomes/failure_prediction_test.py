@@ -7,7 +7,8 @@ import subprocess
 import h5py
 import numpy as np
 import pytest
-from outcome_figures import ATTEST, attest, row_of, said, table, texts
+from attest_program import ATTEST, attest
+from outcome_figures import row_of, said, table, texts
 from outcomes_maker import SELECTORS, every_run, planted, write_results, write_tasks
 
 NUMBER = 2e-6  # float32 cells, ten digits in the csv

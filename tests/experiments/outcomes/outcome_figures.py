@@ -3,15 +3,8 @@
 import csv
 import json
 import os
-import subprocess
 
-ATTEST = os.environ["ATTEST_BIN"]
-
-
-def attest(*arguments, expect=0):
-    done = subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True, timeout=300)
-    assert done.returncode == expect, done.stderr + done.stdout
-    return done
+from attest_program import attest
 
 
 def figures(*arguments, expect=0):

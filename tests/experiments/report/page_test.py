@@ -1,6 +1,5 @@
 """The page of `attest report` in a real Chromium: what it shows is what plain numpy finds in the results file."""
 
-import math
 import os
 import re
 import subprocess

@@ -4,13 +4,11 @@ import copy
 import csv
 import json
 import math
-import os
-import subprocess
 
 import pytest
+from attest_program import attest
 from model_bench_maker import FOLDER, h200
 
-ATTEST = os.environ["ATTEST_BIN"]
 DOCUMENT = h200()
 NUMBER = 1e-8  # relative: ten digits in the csv
 PAPERS = {  # of its text, batch 1: tokens/s on H100 and RTX 4090, and how many times FlashAttention-2's those are
@@ -18,12 +16,6 @@ PAPERS = {  # of its text, batch 1: tokens/s on H100 and RTX 4090, and how many 
     ("ffd", 16384): (87.0, 1.96, 51.8, 2.37),
     ("sdpa_flash", 16384): (44.5, None, None, None),
 }
-
-
-def attest(*arguments, expect=0):
-    done = subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == expect, done.stderr + done.stdout
-    return done
 
 
 def figures(folder, document, *options, expect=0):

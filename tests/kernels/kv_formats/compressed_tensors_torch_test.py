@@ -3,6 +3,7 @@
 Scales, codes and values are of the package; it divides where the formula multiplies by a reciprocal, and decodes in
 float32. As in packages_test.py the score of a query head is one channel of K^.
 """
+import importlib
 import os
 import subprocess
 
@@ -13,9 +14,8 @@ import pytest
 os.environ["TORCHDYNAMO_DISABLE"] = "1"  # the package compiles its rounding, which takes a minute
 torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup.sh --torch)")
 pytest.importorskip("compressed_tensors", reason="compressed-tensors is not installed (cmake/setup.sh --torch --tests)")
-from compressed_tensors.quantization import QuantizationArgs  # noqa: E402
-from compressed_tensors.quantization.lifecycle.forward import fake_quantize  # noqa: E402
-from compressed_tensors.quantization.utils import calculate_qparams  # noqa: E402
+quantization, forward, utils = (importlib.import_module(f"compressed_tensors.quantization{part}")
+                                for part in ("", ".lifecycle.forward", ".utils"))
 
 CHANNELS, HEADS = 64, 256
 FLOAT32 = 2e-7  # relative: the package's values are products of float32
@@ -31,12 +31,12 @@ def made_keys():
 
 
 def by_the_package(keys, scale):
-    args = QuantizationArgs(num_bits=4, type="float", strategy="tensor_group", symmetric=True, group_size=16,
+    args = quantization.QuantizationArgs(num_bits=4, type="float", strategy="tensor_group", symmetric=True, group_size=16,
                             scale_dtype=torch.float8_e4m3fn)
     whole = torch.tensor([1 / np.float32(scale)])
     blocks = keys.reshape(HEADS, -1, 16)
-    scales, _ = calculate_qparams(blocks.amin(-1), blocks.amax(-1), args, global_scale=whole)
-    return fake_quantize(keys, scales, None, args, global_scale=whole).double().numpy()
+    scales, _ = utils.calculate_qparams(blocks.amin(-1), blocks.amax(-1), args, global_scale=whole)
+    return forward.fake_quantize(keys, scales, None, args, global_scale=whole).double().numpy()
 
 
 @pytest.mark.parametrize("options", ["k=nvfp4", "k=nvfp4,k_scale=0.02"])

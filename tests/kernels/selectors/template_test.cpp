@@ -53,9 +53,5 @@ TEST(Template, ConformsToItsFormula) {
   }
 }
 
-TEST(Template, IsNotListed) {
-  for (const SelectorInfo* info : all_selectors()) EXPECT_NE(info->name, "template");
-}
-
 }  // namespace
 }  // namespace attest::test

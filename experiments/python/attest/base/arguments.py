@@ -62,10 +62,14 @@ def layer_list(text):
     return ranges
 
 
-def chosen_layers(ranges, num_layers):
+def refuse_missing_layer(layer, num_layers, where, kind):
+    """`where` begins the sentence of the error, which is of the type `kind`."""
+    if layer >= num_layers:
+        raise kind(f"{where}there is no layer {layer}, the model has {num_layers}")
+
+
+def chosen_layers(ranges, num_layers, where="--layers: "):
     """The layer numbers that `ranges` (of layer_list) means for a model of `num_layers` layers."""
-    highest = max(first if last is None else last for first, last in ranges)
-    if highest >= num_layers:
-        raise UsageError(f"--layers: there is no layer {highest}, the model has {num_layers}")
+    refuse_missing_layer(max(first if last is None else last for first, last in ranges), num_layers, where, UsageError)
     return {layer for first, last in ranges
             for layer in range(first, num_layers if last is None else last + 1)}

@@ -8,7 +8,7 @@ import signal
 import sys
 
 from ..places import checkout
-from .errors import DumpError, OutputError, first_line, printable
+from .errors import AttestError, OutputError, first_line, printable
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIMITS = {errno.EMFILE: "too many open files (ulimit -n)", errno.ENFILE: "too many open files on this machine",
@@ -19,8 +19,8 @@ temporary_files = set()  # paths to remove however the command ends, even by a s
 
 
 def temporary_beside(path):
-    """The name of a file in the folder of `path` that is removed however the command ends. It holds no part of the path's
-    own name, which may have the greatest allowed length."""
+    """The name of a file in the folder of `path` that is removed however the command ends. It holds no part of the
+    path's own name, which may have the greatest allowed length."""
     temporary = os.path.join(os.path.dirname(path), f".attest-{secrets.token_hex(8)}.part")
     temporary_files.add(temporary)
     return temporary
@@ -88,7 +88,7 @@ def _on_ignored(ignored):
 def _limit(error):
     """What limit of the machine an exception tells of, or None. A shared library that finds no memory fails to import,
     and some modules replace that exception by one of their own."""
-    of_input = isinstance(error, DumpError) and error.exit_code != DumpError.exit_code
+    of_input = isinstance(error, AttestError) and error.exit_code != AttestError.exit_code
     while error is not None:
         if isinstance(error, OSError) and error.errno in LIMITS:
             return LIMITS[error.errno]
@@ -100,6 +100,8 @@ def _limit(error):
             return LIMITS[errno.ENOMEM]
         elif isinstance(error, RuntimeError) and "can't start new thread" in str(error):
             return LIMITS[errno.EAGAIN]
+        elif type(error).__name__ == "OutOfMemoryError":  # torch's, which this module does not import
+            return f"out of the GPU's memory ({first_line(error)})"
         error = error.__cause__
     return None
 
@@ -109,8 +111,8 @@ NOTHING_WRITTEN = "interrupted, nothing was written; run the command again to st
 
 
 def end_process(code):
-    """Ends a script with the exit code of its command. After an interruption the interpreter is not cleaned up: libraries
-    whose import was cut short may crash there."""
+    """Ends a script with the exit code of its command. After an interruption the interpreter is not cleaned up:
+    libraries whose import was cut short may crash there."""
     if code != INTERRUPTED:
         sys.exit(code)
     for stream in (sys.stdout, sys.stderr):
@@ -119,9 +121,18 @@ def end_process(code):
     os._exit(code)
 
 
+def _advice(extra):
+    """How to get the modules that an extra of the wheel brings; "vllm": those of the environment of vLLM."""
+    if not checkout():
+        return "pip install vllm installs them" if extra == "vllm" else f"pip install 'attest[{extra}]' installs them"
+    return {"lm_eval": "cmake/setup.sh --lm-eval installs them into .venv",
+            "vllm": "cmake/setup.sh --vllm installs them into .venv-vllm"}.get(
+                extra, "cmake/setup.sh, which ./attest runs, installs them into .venv")
+
+
 def run_command(program, needed_modules, command, interruption=lambda: NOTHING_WRITTEN, extra="models"):
     """Calls `command` and returns the exit code. `program` begins the line that reports an exception; `interruption`
-    returns the sentence that reports Ctrl-C; `extra` of the wheel brings `needed_modules`."""
+    returns the sentence that reports Ctrl-C; `extra` of the wheel brings `needed_modules` (_advice)."""
     global interrupted
     interrupted = False
     before, hook_before = {each: signal.getsignal(each) for each in SIGNALS}, sys.unraisablehook
@@ -141,15 +152,13 @@ def run_command(program, needed_modules, command, interruption=lambda: NOTHING_W
             sentence, code = None, 128 + signal.SIGPIPE
             drop_output(sys.stdout, sys.stderr)
         elif limit := _limit(error):
-            named = isinstance(error, DumpError) and error.exit_code != DumpError.exit_code
+            named = isinstance(error, AttestError) and error.exit_code != AttestError.exit_code
             sentence, code = str(error) if named else limit, 5
-        elif isinstance(error, DumpError):
+        elif isinstance(error, AttestError):
             sentence, code = str(error), error.exit_code
         elif isinstance(error, ImportError):
-            advice = "cmake/setup.sh, which ./attest runs, installs them into .venv" if checkout() else \
-                f"pip install 'attest[{extra}]' installs them"
             sentence, code = (f"{sys.executable} lacks a module that this command needs, {needed_modules} "
-                              f"({first_line(error)}); {advice}", 5)
+                              f"({first_line(error)}); {_advice(extra)}", 5)
         else:
             raise
     finally:
@@ -166,7 +175,8 @@ def run_command(program, needed_modules, command, interruption=lambda: NOTHING_W
     try:
         if sentence:
             sentence = str(sentence)
-            shown = sentence if len(sentence) <= 8000 else sentence[:8000] + "..."  # a name in a file may have any length
+            # A name in a file may have any length.
+            shown = sentence if len(sentence) <= 8000 else sentence[:8000] + "..."
             print(f"{program}: {printable(shown)}", file=sys.stderr)
     except OSError:  # nor can that be said
         pass

@@ -1,19 +1,19 @@
-"""Errors that end a script of dumps/: one sentence, and an exit code per kind (those of the attest command line)."""
+"""Errors that end a command: one sentence, and an exit code per kind (those of the attest command line)."""
 
 
-class DumpError(Exception):
+class AttestError(Exception):
     exit_code = 1
 
 
-class UsageError(DumpError):
+class UsageError(AttestError):
     exit_code = 2
 
 
-class InputError(DumpError):
+class InputError(AttestError):
     exit_code = 4
 
 
-class OutputError(DumpError):
+class OutputError(AttestError):
     exit_code = 5
 
 

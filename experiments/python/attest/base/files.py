@@ -9,8 +9,8 @@ MAX_READ_BYTES = 1 << 30  # Linux reads less than 2^31 bytes in one call
 MAX_JSON_BYTES = 16 << 20  # enough for 150,000 tensors; json.loads needs up to 30 times this much memory
 
 
-KINDS = {stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
-         stat.S_IFBLK: "a device", stat.S_IFLNK: "a link"}
+KINDS = {stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket",
+         stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFLNK: "a link"}
 
 
 def kind_of(mode):

@@ -9,6 +9,7 @@ import h5py
 from .command import end_interruptions, raise_if_interrupted, remove_temporary, temporary_beside
 from .errors import OutputError, first_line
 from .files import kind_of
+from .output_check import fail_existing
 
 
 def creation_properties(kind):
@@ -104,7 +105,8 @@ class Hdf5Output:
                                          h5py.h5f.ACC_TRUNC, creation_properties(h5py.h5p.FILE_CREATE), access))
 
     def _sync_folder(self):
-        """The name reaches the disk, too. A folder that may not be read cannot be opened; some file systems sync none."""
+        """The name reaches the disk, too. A folder that may not be read cannot be opened; some file systems sync
+        none."""
         try:
             folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except PermissionError:
@@ -122,7 +124,7 @@ class Hdf5Output:
         try:
             os.link(self.temporary, self.path)
         except FileExistsError:
-            self._fail_existing()
+            fail_existing(self.path)
         except OSError:
             return False
         return True
@@ -134,12 +136,10 @@ class Hdf5Output:
             if error.errno == errno.ENAMETOOLONG:  # said before the work, not when the file gets its name
                 raise OutputError(f"{self.path}: cannot be written ({error.strerror})") from error
         if os.path.lexists(self.path) and not self.force:
-            self._fail_existing()
+            fail_existing(self.path)
         if os.path.exists(self.path) and not os.path.isfile(self.path):
-            raise OutputError(f"{self.path}: expected a file that --force can replace, found {kind_of(os.stat(self.path).st_mode)}")
-
-    def _fail_existing(self):
-        raise OutputError(f"{self.path}: exists already, expected a new file (or --force)")
+            raise OutputError(f"{self.path}: expected a file that --force can replace, found "
+                              f"{kind_of(os.stat(self.path).st_mode)}")
 
     def _remove(self):
         remove_temporary(self.temporary)

@@ -2,6 +2,7 @@
 
     NAME.json        what decides the output, which --resume must agree with; when it was begun, and the command
     dump-N.h5        the dump of prompt N alone
+    prompt-N.json    the outcomes of prompt N, by attest tasks
     prompt-N.h5, prompt-N.rank-P-T.h5, prompt-N.refused   of prompt N, by the plugin of vLLM
     lock             held by the process that works here; the system drops it when that process dies
 """
@@ -79,7 +80,8 @@ class PartialFolder:
     def __init__(self, output, resume, force):
         self.folder = folder_of(output)
         if self.folder.is_symlink() or self.folder.exists() and not self.folder.is_dir():
-            raise OutputError(f"{self.folder}: expected a folder for {self.what}, found {kind_of(self.folder.lstat().st_mode)}")
+            raise OutputError(f"{self.folder}: expected a folder for {self.what}, found "
+                              f"{kind_of(self.folder.lstat().st_mode)}")
         begun = (self.folder / self.begun).exists()
         if begun and not (resume or force):
             raise OutputError(f"{self.folder}: holds {self.what}; continue with --resume, or start over "

@@ -3,11 +3,19 @@ import math
 import sys
 import time
 
+from .errors import printable
+
 
 def write_at_once(text):
     """print() writes a line and its end one after the other: what an interrupt says could come between them."""
     sys.stderr.write(text)
     sys.stderr.flush()
+
+
+def say(line, quiet=False):
+    """A line on stderr. What a terminal would obey in it, such as in a name that a file gives, is shown instead."""
+    if not quiet:
+        write_at_once(printable(line) + "\n")
 
 
 class Progress:

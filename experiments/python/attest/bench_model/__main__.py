@@ -2,15 +2,17 @@
 experiments/commands/bench_model.cpp has checked the options, and hands them over as JSON."""
 
 import contextlib
-import datetime
 import json
 import sys
 
 from ..base.arguments import Parser
 from ..base.atomic_text import atomic_text
+from ..base.clock import utc_now
 from ..base.command import end_interruptions, end_process, print_report, run_command
-from ..base.errors import OutputError, first_line, printable
-from ..base.output_check import refuse_existing
+from ..base.errors import OutputError, first_line
+from ..base.output_check import refuse_existing, refuse_inputs
+from ..base.progress import say
+from ..capture.model import files_of_model
 
 
 def parse(arguments):
@@ -22,21 +24,16 @@ def parse(arguments):
     return {**options.request, "model": options.model, "output": options.output, "dump": options.dump}
 
 
-def say(request, line):
-    if not request["quiet"]:
-        print(printable(line), file=sys.stderr, flush=True)
-
-
 def prepared_device(request):
     """The GPU, with the operators loaded."""
     import torch
 
-    from ..selectors.library import LibraryError, find_library, load_library
+    from ..selectors.library import LibraryError, find_library, load_library, runs_on
 
     load_library()
     if not torch.cuda.is_available():
         raise OutputError("bench model: expected a GPU that torch can use, found none")
-    if not torch._C._dispatch_has_kernel_for_dispatch_key("attest::attend", "CUDA"):
+    if not runs_on("cuda"):
         raise LibraryError(f"{find_library()}: was built without CUDA, expected a library with ffd_decode for a GPU")
     device = torch.device(request["device"])
     torch.cuda.set_device(device)
@@ -94,12 +91,11 @@ def measure(request, device, operators, free):
                 for found in point.measure():
                     measured.append(found)
                     say(
-                        request,
                         f"context {context}, batch {batch}, {found.method}: {min(found.step):.2f} ms a step at best",
+                        request["quiet"],
                     )
                 left_out += point.left_out
-        created = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-        return record(request, decoder, config, random, measured, left_out, created)
+        return record(request, decoder, config, random, measured, left_out, utc_now())
 
 
 def bench(request):
@@ -109,6 +105,7 @@ def bench(request):
     from .record import table, text_of
 
     if request["output"]:
+        refuse_inputs(request["output"], [*filter(None, [request["dump"]]), *files_of_model(request["model"])])
         refuse_existing(request["output"], request["force"])
     device = prepared_device(request)
     with contextlib.ExitStack() as stack:

@@ -6,7 +6,7 @@ import tempfile
 
 import torch
 
-from ..base.errors import DumpError, InputError
+from ..base.errors import AttestError, InputError
 from ..program import program
 
 SELECTOR = "ffd:block=128,sub_block=128,gqa=union,residual=fp8"
@@ -34,7 +34,7 @@ def shares_of_dump(dump, deltas, device):
             capture_output=True,
         )
         if ran.returncode:
-            failure = DumpError(ran.stderr.strip().removeprefix("attest: ") or f"{dump}: cannot be studied")
+            failure = AttestError(ran.stderr.strip().removeprefix("attest: ") or f"{dump}: cannot be studied")
             failure.exit_code = ran.returncode
             raise failure
         return shares_of_results(results)

@@ -7,7 +7,7 @@ import statistics
 
 import torch
 
-from ..base.errors import DumpError, first_line
+from ..base.errors import AttestError, first_line
 from .caches import BACKENDS, DenseCache, FfdCaches, NoAttention, calibrate, key_exponents, kept_share
 from .replay import Loop, Recorder, attention_alone, captured, milliseconds
 
@@ -20,7 +20,7 @@ LEAST_EFFECT = 3  # tolerances by which the logits change when attention is left
 SPARE_BYTES = 3 << 29  # activations, libraries, one layer's keys while a cache is built
 
 
-class CheckError(DumpError):
+class CheckError(AttestError):
     """The logits of two methods differ by more than rounding."""
 
 

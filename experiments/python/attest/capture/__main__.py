@@ -1,27 +1,24 @@
-"""`attest capture`: captures an attention dump from a Hugging Face decoder, or from llama.cpp (README.md, `attest capture
---help`)."""
+"""`attest capture`: captures an attention dump from a Hugging Face decoder, or from llama.cpp (README.md, `attest
+capture --help`)."""
 import contextlib
 import dataclasses
-import datetime
 import hashlib
 import pathlib
 import sys
 
+from ..base.clock import utc_now
 from ..base.command import NOTHING_WRITTEN, end_process, run_command
 from ..base.output_check import refuse_inputs
 from ..base.partial_folder import PartialFolder, folder_of
-from .model import load_model, load_tokenizer, refuse_missing_checkpoint
+from ..base.progress import say as say_line
+from .model import files_of_model, load_model, load_tokenizer, refuse_missing_checkpoint
 from .options import parse
 from .prompts import read_prompts, refuse_same_names, tokenize
 from .record import capture_prompt, provenance, write_header
 
 
-def utc_now():
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-
-
 def capture_all(options, arguments, say):
-    refuse_inputs(options.output, options.prompts)
+    refuse_inputs(options.output, [*options.prompts, *files_of_model(options.model)])
     engine = engine_of(options)
     prompts = [prompt for path in options.prompts for prompt in read_prompts(path, options.task, options.spans)]
     refuse_same_names(prompts)
@@ -48,7 +45,8 @@ def engine_of(options):
     if not options.gguf:
         refuse_missing_checkpoint(options)
         return Samples
-    from ..llama_cpp.samples import LlamaSamples, refuse_missing_model
+    from ..llama_cpp.model import refuse_missing_model
+    from ..llama_cpp.samples import LlamaSamples
 
     refuse_missing_model(options.model)
     return LlamaSamples
@@ -114,13 +112,13 @@ def capture_one_by_one(engine, options, arguments, prompts, partial, source, cre
 def main(arguments):
     def command():
         options = parse(arguments)
-        capture_all(options, arguments,
-                    (lambda line: None) if options.quiet else (lambda line: print(line, file=sys.stderr, flush=True)))
+        capture_all(options, arguments, lambda line: say_line(line, options.quiet))
     resumable = "--resume" in arguments
-    needed = "llama-cpp-python and h5py" if any(word.endswith(".gguf") for word in arguments) else \
-        "torch, transformers 5 and h5py"
+    needed, extra = ("llama-cpp-python and h5py", "llama") if any(word.endswith(".gguf") for word in arguments) else \
+        ("torch, transformers 5 and h5py", "models")
     return run_command("attest", needed, command,
-                       (lambda: "interrupted; the same command goes on") if resumable else (lambda: NOTHING_WRITTEN))
+                       (lambda: "interrupted; the same command goes on") if resumable else (lambda: NOTHING_WRITTEN),
+                       extra=extra)
 
 
 if __name__ == "__main__":

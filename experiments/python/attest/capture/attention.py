@@ -11,15 +11,12 @@ import numpy as np
 import torch
 
 from ..base.errors import InputError
+from ..base.tensor_bits import bits
 from .check import check_layer
 from .latent_attention import AbsorbedAttention, Latents, is_latent
 from .model_attention import hook, model_attention, window_of
+from .one_kind import refuse_other_kinds
 from .softmax_attention import SoftmaxAttention
-
-
-def bits(tensor):
-    """The elements as integers of the same width: NumPy has no bfloat16."""
-    return tensor.contiguous().cpu().view(torch.int16 if tensor.element_size() == 2 else torch.int32).numpy()
 
 
 class PlainAttention:
@@ -120,8 +117,8 @@ class AttentionCapture:
             self.writer.create_values(group, name, shape, str(recorded.query.dtype).removeprefix("torch."))
         if self.attention_output:
             if recorded.expansion is not None:
-                raise InputError(f"layer {layer}: its attention is latent, and a dump's output would be of latents, which "
-                                 "the model does not compute: --attention-output takes other models")
+                raise InputError(f"layer {layer}: its attention is latent, and a dump's output would be of latents, "
+                                 "which the model does not compute: --attention-output takes other models")
             shape = (len(self.positions), recorded.query.shape[0], recorded.value.shape[2])
             self.writer.create_values(group, "output", shape, str(recorded.query.dtype).removeprefix("torch."))
         return CapturedLayer(group)
@@ -146,8 +143,4 @@ class AttentionCapture:
                     "softmax_scale": scale, "logit_softcap": softcap}
         if self.geometry is None:
             self.geometry = geometry
-        for name, value in geometry.items():
-            if value != self.geometry[name]:
-                raise InputError(f"layer {layer}: its {name} is {value}, that of the layers before "
-                                 f"{self.geometry[name]}, and a dump holds layers of one kind: choose them with "
-                                 "--layers")
+        refuse_other_kinds(f"layer {layer}", geometry, self.geometry, "layers", ": choose them with --layers")

@@ -3,6 +3,7 @@ import h5py
 
 from ..base.dump_writer import DumpWriter
 from ..base.errors import InputError, first_line
+from .one_kind import refuse_other_kinds
 
 
 def join_dumps(paths, target, force, gzip_level=0):
@@ -16,10 +17,7 @@ def join_dumps(paths, target, force, gzip_level=0):
                     if header is None:
                         header = attributes
                         writer.write_attributes(**header)
-                    for name in {**header, **attributes}:
-                        if header.get(name) != attributes.get(name):
-                            raise InputError(f"{path}: its {name} is {attributes.get(name)}, that of the prompts "
-                                             f"before {header.get(name)}, and a dump holds layers of one kind")
+                    refuse_other_kinds(path, attributes, header, "prompts")
                     with writer.writing():
                         for name in part["samples"]:
                             part.copy(part["samples"][name], writer.file["samples"], name)

@@ -6,7 +6,7 @@ import pathlib
 import re
 import sys
 
-from ..base.errors import DumpError, InputError, UsageError, first_line
+from ..base.errors import InputError, OutputError, UsageError, first_line
 from .prompts import ByteTokenizer
 
 
@@ -17,6 +17,14 @@ def refuse_missing_folder(name, option=""):
         raise InputError(f"{option}{name}: expected the folder of a checkpoint or a name on the hub, found a file")
     if not os.path.exists(name) and not re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", name):
         raise InputError(f"{option}{name}: no such folder")
+
+
+def files_of_model(name):
+    """What a command that reads the model may not replace: the file, or the files of the checkpoint's folder."""
+    try:
+        return [name, *(os.path.join(name, entry) for entry in os.listdir(name))]
+    except OSError:  # a file, or no folder that can be read
+        return [name]
 
 
 def refuse_missing_checkpoint(options):
@@ -34,7 +42,7 @@ def load_model(options):
     import transformers
 
     if int(transformers.__version__.split(".")[0]) < 5:
-        raise DumpError(f"transformers 5 or later is needed, found {transformers.__version__}")
+        raise OutputError(f"{sys.executable}: expected transformers 5 or later, found {transformers.__version__}")
     transformers.utils.logging.set_verbosity_error()
     huggingface_hub.utils.logging.set_verbosity_error()  # where no hub answers, it tries for half a minute
     if not os.path.isdir(options.model) and not options.quiet:
@@ -49,14 +57,16 @@ def load_model(options):
     placing = {}
     if device == "spread":
         if not importlib.util.find_spec("accelerate"):
-            raise UsageError("--device spread: transformers places layers with the package accelerate, which is not there: install it "
-                             "beside torch")
+            raise UsageError("--device spread: transformers places layers with the package accelerate, which is not "
+                             "there: install it beside torch")
         placing = {"device_map": "auto"}
     from_hub = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
     dtype = getattr(torch, options.dtype) if options.dtype else "auto"
     try:
         model = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=dtype, **placing, **from_hub)
         model = (model if placing else model.to(device)).eval()
+    except torch.OutOfMemoryError as error:
+        raise OutputError(f"{options.model}: does not fit into the memory of the GPU ({first_line(error)})") from error
     except Exception as error:  # whatever is wrong with the checkpoint, in the library's words
         raise InputError(f"{options.model}: cannot be loaded as a decoder ({first_line(error)})") from error
     config = model.config.get_text_config()
@@ -73,8 +83,12 @@ def model_name(options):
     return folder.resolve().name if folder.is_dir() else options.model
 
 
-def refuse_unknown_tokens(model, prompt, ids):
-    vocabulary = model.get_input_embeddings().weight.shape[0]
+def vocabulary_of(model):
+    """How many tokens it has."""
+    return model.get_input_embeddings().weight.shape[0]
+
+
+def refuse_unknown_tokens(vocabulary, prompt, ids):
     if max(ids) >= vocabulary:
         raise InputError(f"{prompt.where}: token {max(ids)} is not in the model's vocabulary of {vocabulary}")
 

@@ -47,7 +47,8 @@ examples:
   # the four queries that produce the start of a known answer, on a GPU
   attest capture ./checkpoint needles.jsonl -o needles.h5 --answer 4 --spans --device cuda
 
-exit codes: 0 success, 2 usage, 4 bad input, 5 output or a missing module, 130 interrupted
+exit codes: 0 success, 1 internal error, 2 usage, 4 bad input, 5 output, a missing module or a limit of the machine, 130
+  interrupted
 """
 
 
@@ -70,7 +71,8 @@ def add_arguments(parser, model="name on the Hugging Face hub, or folder of a ch
 
 
 def add_query_options(parser):
-    queries = parser.add_argument_group("which queries (default --last 4; --decode may stand with --last, else one of these)")
+    queries = parser.add_argument_group(
+        "which queries (default --last 4; --decode may stand with --last, else one of these)")
     queries.add_argument("--last", metavar="N", type=count, help="the last N positions of the prompt")
     queries.add_argument("--positions", metavar="P,...", type=integer_list,
                          help="these positions of the prompt; --positions=-1 counts from its end")
@@ -93,7 +95,8 @@ def add_content_options(parser):
                       help="compress: a tenth to a third smaller, slower to read (1..9, default 4)")
     what.add_argument("--force", action="store_true", help="overwrite the dump if it exists")
     what.add_argument("--resume", action="store_true",
-                      help="keep finished prompts in the folder DUMP.partial until all are, and go on with what is there")
+                      help="keep finished prompts in the folder DUMP.partial until all are, and go on with what is"
+                           " there")
     return what
 
 
@@ -102,7 +105,8 @@ def add_text_options(group):
                        help="put each text into the tokenizer's chat template, as the user's")
     group.add_argument("--max-tokens", metavar="N", type=count, help="cut prompts after N tokens")
     group.add_argument("--tokenizer", metavar="NAME",
-                       help="another tokenizer; \"bytes\": the UTF-8 bytes, after the model's first token if it has one")
+                       help="another tokenizer; \"bytes\": the UTF-8 bytes, after the model's first token if it has"
+                            " one")
     group.add_argument("--revision", metavar="REV", help="branch, tag or commit on the hub")
     group.add_argument("--trust-remote-code", action="store_true", help="let the checkpoint bring its own code")
     group.add_argument("--quiet", action="store_true", help="no progress")
@@ -119,7 +123,8 @@ def add_llama_options(parser):
     llama.add_argument("-ngl", "--gpu-layers", metavar="N", type=int, default=0,
                        help="layers on a GPU (default: none)")
     llama.add_argument("-nkvo", "--no-kv-offload", action="store_true", help="keep the cache in the processor's memory")
-    llama.add_argument("-b", "--batch-size", metavar="N", type=count, default=512, help="tokens per pass (default: 512)")
+    llama.add_argument("-b", "--batch-size", metavar="N", type=count, default=512,
+                       help="tokens per pass (default: 512)")
     llama.add_argument("-t", "--threads", metavar="N", type=count, help="(default: one per core)")
 
 

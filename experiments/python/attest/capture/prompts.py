@@ -4,8 +4,10 @@ import json
 import pathlib
 from dataclasses import dataclass, field
 
+from ..base.arguments import chosen_layers, refuse_missing_layer
 from ..base.errors import InputError, UsageError
-from ..base.files import kind_of
+from ..base.files import in_quotes, kind_of
+from ..base.sample_name import SAMPLE_NAME, is_sample_name
 
 MAX_PROMPT_BYTES = 32 << 20  # of a text file, or of a line of a .jsonl file
 # Of a line of a .jsonl file.
@@ -42,6 +44,13 @@ def refuse_same_names(prompts):
         if prompt.name in names:
             raise InputError(f"{prompt.where}: a second sample is named {prompt.name!r}")
         names.add(prompt.name)
+
+
+def layers_of(prompt, ranges, num_layers):
+    """The prompt's own layers, else those of --layers (`ranges`), else all."""
+    if prompt.layers:
+        refuse_missing_layer(max(prompt.layers), num_layers, f"{prompt.where}: ", InputError)
+    return prompt.layers or chosen_layers(ranges or [(0, None)], num_layers)
 
 
 def read_prompts(path, task=None, spans_field=None):
@@ -121,8 +130,10 @@ def _read_line(line, where, index, task, spans_field):
                          "ids, none of them empty")
     task = task or entry.get("task", "text")
     name = entry.get("name", f"{str(task).rsplit('/', 1)[-1]}_{index}")
-    if not (isinstance(name, str) and isinstance(task, str)) or name in ("", ".") or "/" in name or "\0" in name + task:
-        raise InputError(f'{where}: "name" must be a string without \'/\', and "task" a string')
+    if not isinstance(name, str) or not is_sample_name(name):
+        raise InputError(f'{where}: "name" must be {SAMPLE_NAME}, found {in_quotes(json.dumps(name))}')
+    if not isinstance(task, str) or "\0" in task:
+        raise InputError(f'{where}: "task" must be a string without NUL, found {in_quotes(json.dumps(task))}')
     document = entry.get("document")
     if document is not None and (not isinstance(document, str) or not document or "\0" in document):
         raise InputError(f'{where}: "document" must be a string')

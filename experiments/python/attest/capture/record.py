@@ -3,9 +3,9 @@ import re
 import shlex
 import time
 
-from ..base.arguments import chosen_layers
 from ..base.errors import InputError
-from .model import length_warning, model_name, refuse_unknown_tokens, rope_parameters
+from .model import length_warning, model_name, refuse_unknown_tokens, rope_parameters, vocabulary_of
+from .prompts import layers_of
 
 
 def choose_queries(options, prompt, tokenized):
@@ -36,12 +36,10 @@ def capture_prompt(options, model, config, capture, writer, prompt, tokenized, c
     from .run_model import run_model
 
     num_layers = config.num_hidden_layers
-    layers = prompt.layers or chosen_layers(options.layers or [(0, None)], num_layers)
-    if max(layers) >= num_layers:
-        raise InputError(f"{prompt.where}: there is no layer {max(layers)}, the model has {num_layers}")
+    layers = layers_of(prompt, options.layers, num_layers)
     ids, positions = choose_queries(options, prompt, tokenized)
     num_tokens = len(ids) + (options.decode or 0)
-    refuse_unknown_tokens(model, prompt, ids)
+    refuse_unknown_tokens(vocabulary_of(model), prompt, ids)
     began = time.monotonic()
     sample = writer.create_sample(prompt.name, prompt.task, num_tokens, positions, tokenized.spans,
                                   tokenized.span_labels, len(tokenized.ids), prompt.document)
@@ -51,17 +49,28 @@ def capture_prompt(options, model, config, capture, writer, prompt, tokenized, c
     if options.head_weights:
         from .head_weights import write_head_weights
 
-        known = tokenized.answer[:options.answer] if options.answer else ids[positions[0] + 1:] if options.decode else []
+        known = tokenized.answer[:options.answer] if options.answer else \
+            ids[positions[0] + 1:] if options.decode else []
         write_head_weights(options, model, capture, writer, sample, ids, positions, known)
 
-    captured = set(capture.captured)
-    line = f"{prompt.name}: {num_tokens} tokens, {len(captured)} layer{'s' if len(captured) != 1 else ''}, queries {positions[0]}..{positions[-1]}"
+    line = report_line(prompt, num_tokens, layers, set(capture.captured), positions)
+    if options.answer:
+        line += report_of_answer(tokenized.answer[:options.answer], predicted)
+    return f"{line}{length_warning(config, num_tokens)}, {time.monotonic() - began:.1f} s"
+
+
+def report_line(prompt, num_tokens, layers, captured, positions):
+    """What was captured of a prompt. `layers` were chosen, `captured` have attention that a dump can describe."""
+    line = (f"{prompt.name}: {num_tokens} tokens, {len(captured)} layer{'s' if len(captured) != 1 else ''}, queries "
+            f"{positions[0]}..{positions[-1]}")
     if captured != layers:
         line += f", left out, no softmax attention: layers {', '.join(map(str, sorted(layers - captured)))}"
-    if options.answer:
-        right = sum(p == a for p, a in zip(predicted, tokenized.answer))
-        line += f", {right} of {options.answer} answer tokens predicted right"
-    return f"{line}{length_warning(config, num_tokens)}, {time.monotonic() - began:.1f} s"
+    return line
+
+
+def report_of_answer(answer, predicted):
+    right = sum(p == a for p, a in zip(predicted, answer))
+    return f", {right} of {len(answer)} answer tokens predicted right"
 
 
 def write_header(writer, options, model, config, capture, source, created):

@@ -4,7 +4,7 @@ import inspect
 
 import torch
 
-from ..base.errors import DumpError, InputError, first_line
+from ..base.errors import AttestError, InputError, OutputError, first_line
 
 
 def run_model(model, capture, ids, decode_steps, num_predictions, cache=None):
@@ -51,9 +51,9 @@ def running(model, num_tokens, how):
     try:
         yield
     except torch.OutOfMemoryError as error:
-        raise DumpError(f"{num_tokens} tokens and the model do not fit into the memory of {model.device}; shorter "
-                        "prompts take less") from error
-    except DumpError:
+        raise OutputError(f"{model.name_or_path}: {num_tokens} tokens and the model do not fit into the memory of "
+                          f"{model.device}; shorter prompts take less") from error
+    except AttestError:
         raise
     except Exception as error:  # model code that wants a mask as a tensor, or a cache of its own kind
         raise InputError(f"{model.name_or_path}: cannot be run {how} ({type(error).__name__}: "

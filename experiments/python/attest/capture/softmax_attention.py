@@ -32,7 +32,7 @@ class SoftmaxAttention:
 
     def scores(self, rows):
         """Scores [Hkv, G, rows, T] of a slice of queries; -inf where a key is not visible."""
-        num_kv_heads, tokens, head_dim = self.key.shape
+        num_kv_heads, _, head_dim = self.key.shape
         query = self.query[:, rows].float().reshape(num_kv_heads, -1, head_dim)
         scores = torch.matmul(query, self.key.transpose(1, 2)) * self.scale
         if self.softcap is not None:

@@ -11,7 +11,8 @@ from .study import Study
 
 def share(request, study):
     logging.disable()  # pages of the engines' own about workers that died: what ends a study is said in a sentence
-    with getattr(executors, request["executor"])(request["place"], Progress(0, "", request["quiet"]).say) as (executor, slots):
+    connect, say = getattr(executors, request["executor"]), Progress(0, "", request["quiet"]).say
+    with connect(request["place"], say) as (executor, slots):
         if executor is None:  # of mpirun's processes one leads
             return
         study.begin(request["how"])
@@ -31,10 +32,10 @@ def main(text):
     def interruption():
         if not study.total:
             return NOTHING_WRITTEN
-        return (f"interrupted with {study.total - len(study.missing)} of {study.total} layers finished; the same command "
-                "with --resume goes on")
+        return (f"interrupted with {study.total - len(study.missing)} of {study.total} layers finished; the same "
+                "command with --resume goes on")
     return run_command("attest", {"dask": "distributed", "mpi": "mpi4py", "slurm": "submitit"}[request["executor"]],
-                       lambda: share(request, study), interruption, "cluster")
+                       lambda: share(request, study), interruption, extra="cluster")
 
 
 if __name__ == "__main__":

@@ -8,13 +8,13 @@ import tempfile
 import threading
 import time
 
-from ..base.errors import DumpError, printable
+from ..base.errors import AttestError, printable
 from ..program import program
 
 
 running = set()  # processes that threads of this one have started
-# How many threads of this process compute chunks, and share the machine's processors and GPUs as ranks do. A slot of any
-# other worker is one thread.
+# How many threads of this process compute chunks, and share the machine's processors and GPUs as ranks do. A slot of
+# any other worker is one thread.
 slots = None
 kept = None  # a folder: the client is this process, and is given files there instead of bytes
 thread, numbers = threading.local(), itertools.count()
@@ -35,7 +35,7 @@ def environment():
     return {**os.environ, "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
 
 
-class ChunkError(DumpError):
+class ChunkError(AttestError):
     """The program failed on a worker: in the words of the program, and with its exit code."""
 
     def __init__(self, sentence, exit_code):

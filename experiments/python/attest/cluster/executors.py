@@ -7,7 +7,6 @@ import os
 import re
 import tempfile
 import threading
-import time
 
 from ..base.errors import OutputError, UsageError, first_line
 from . import chunk
@@ -106,8 +105,8 @@ def slurm_parameters(place):
 
 
 class JobExecutor(concurrent.futures.Executor):
-    """Makes futures of jobs that are asked whether they have ended. `submit_job(function, *arguments)` returns one that has
-    done(), result() and cancel()."""
+    """Makes futures of jobs that are asked whether they have ended. `submit_job(function, *arguments)` returns one that
+    has done(), result() and cancel()."""
     INTERVAL = 1  # seconds
 
     def __init__(self, submit_job):

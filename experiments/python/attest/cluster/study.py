@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from ..base.command import raise_if_interrupted
-from ..base.errors import DumpError, OutputError, first_line
+from ..base.errors import AttestError, OutputError, first_line
 from ..program import program
 from .chunk import ChunkError, compute
 
@@ -44,8 +44,8 @@ def run(executor, dumps, output, *, slots=None, seconds=SECONDS, resume=False, f
 
 
 class Study:
-    """`words`: the arguments of `attest run`, but for the output. After begin(), `missing` are the units that nobody has
-    computed, of `total`; `summary` is there when it is complete."""
+    """`words`: the arguments of `attest run`, but for the output. After begin(), `missing` are the units that nobody
+    has computed, of `total`; `summary` is there when it is complete."""
 
     def __init__(self, words, output, show=None):
         self.words, self.output, self.show = words, output, show
@@ -118,8 +118,8 @@ class Study:
 
     def _gone(self, error):
         cause = first_line(error) if str(error) else type(error).__name__
-        return OutputError(f"the workers are gone ({cause}) with {self.total - len(self.missing)} of {self.total} layers "
-                           "finished; the same command with --resume goes on")
+        return OutputError(f"the workers are gone ({cause}) with {self.total - len(self.missing)} of {self.total} "
+                           "layers finished; the same command with --resume goes on")
 
     def ask(self, how):
         """Which units are missing; the results are completed if none is."""
@@ -215,7 +215,7 @@ def environment():
     return {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}
 
 
-class ProgramError(DumpError):
+class ProgramError(AttestError):
     """The program's own sentence, with its exit code."""
 
     def __init__(self, sentence, code):

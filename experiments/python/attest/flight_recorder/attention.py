@@ -49,7 +49,8 @@ class Attention:
 
 
 def attention_calls(calls, folder):
-    """The Attention of each call that is one. A wrapper's layers are its calls of run, in order, since it was planned."""
+    """The Attention of each call that is one. A wrapper's layers are its calls of run, in order, since it was
+    planned."""
     found, planned, made, passes = [], {}, {}, 0
     for call in calls:
         wrapper, _, name = call.function.rpartition(".")
@@ -191,7 +192,8 @@ def of_wrapper(call, plan, made, number, layer):
     output, lse = _outputs(call)
     sinks = None if call.get("sinks") is None else _tensor(call, "sinks", 1)
     return Attention(call, layer, number, _tensor(call, "q", 3), output, lse, LN_2 if base == "log2" else 1.0, bounds,
-                     lengths, cache, scale, _softcap(plan), _window(call if call.get("window_left") is not None else plan), sinks,
+                     lengths, cache, scale, _softcap(plan),
+                     _window(call if call.get("window_left") is not None else plan), sinks,
                      _scales(call, "v_scale"))
 
 
@@ -203,7 +205,8 @@ def of_function(call, number):
 def of_single(call, number):
     """Of one request. k and v [T, Hkv, D] (NHD) or [Hkv, T, D]; a decoded query has no axis of tokens."""
     decode, layout, k = "decode" in call.function, _layout(call), _tensor(call, "k", 3)
-    q, length, (output, lse) = _tensor(call, "q", 2 if decode else 3), k.shape[0 if layout == "NHD" else 1], _outputs(call)
+    q, length = _tensor(call, "q", 2 if decode else 3), k.shape[0 if layout == "NHD" else 1]
+    output, lse = _outputs(call)
     if decode:
         q, output, lse = (None if array is None else with_axis(array) for array in (q, output, lse))
     elif not call.get("causal", False) and q.shape[0] > 1:

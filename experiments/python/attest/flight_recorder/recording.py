@@ -1,4 +1,5 @@
-"""Reads what FlashInfer's flight recorder (FLASHINFER_LOGLEVEL=10, FLASHINFER_DUMP_SAFETENSORS=1) wrote: a folder per call.
+"""Reads what FlashInfer's flight recorder (FLASHINFER_LOGLEVEL=10, FLASHINFER_DUMP_SAFETENSORS=1) wrote: a folder per
+call.
 
     FOLDER/session.jsonl                 every record, in order
     FOLDER/TIME_pidN_FUNCTION_callN/     metadata.jsonl    records of the call; the last one is the latest
@@ -40,6 +41,17 @@ def is_recording(folder):
     """Whether a folder has calls of the recorder."""
     return os.path.isdir(folder) and (
         os.path.isfile(os.path.join(folder, "session.jsonl")) or bool(_call_folders(folder)))
+
+
+def recorded_files(folder):
+    """All files of a recording, without a look at what is in them."""
+    found = []
+    for path in (folder, *_call_folders(folder)):
+        try:
+            found += [os.path.join(path, name) for name in os.listdir(path)]
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    return found
 
 
 def read_recording(folder, functions):
@@ -94,7 +106,8 @@ def _last_record(path):
     lines = [line for line in lines if line.strip()]
     record = parse_json(lines[-1], path) if lines else None
     if not isinstance(record, dict):
-        raise InputError(f"{path}: expected a JSON object in the last line, found {'another value' if lines else 'no line'}")
+        raise InputError(f"{path}: expected a JSON object in the last line, found "
+                         f"{'another value' if lines else 'no line'}")
     return record
 
 
@@ -106,8 +119,8 @@ def _call(path, name, record, place):
         return value
 
     if record.get("graph_capture"):
-        raise InputError(f"{path}: was recorded inside a CUDA graph, whose snapshots attest does not read; run the program "
-                         "without CUDA graphs")
+        raise InputError(f"{path}: was recorded inside a CUDA graph, whose snapshots attest does not read; run the "
+                         "program without CUDA graphs")
     process, sequence = field("process_id", int, 0), field("call_sequence", int, 0)
     owner = None if record.get("self_id") is None else (process, field("self_id", int))
     versions = field("versions", dict, {})
@@ -121,7 +134,7 @@ def _call(path, name, record, place):
             given[_argument(key, names)] = value
     order = (place, field("timestamp", str, ""), sequence)  # times have milliseconds
     return Call(path, name, owner, order, str(versions.get("flashinfer", "unknown")), given,
-                _results(path, field("output_metadata", dict, {})))
+                _results(path))
 
 
 def parameter_names(signature):
@@ -158,8 +171,8 @@ def _tensors(path, kind):
     file = os.path.join(path, f"{kind}.safetensors")
     if not os.path.exists(file):
         if os.path.exists(os.path.join(path, f"{kind}.pt")):
-            raise InputError(f"{path}/{kind}.pt: expected safetensors, found pickled objects, which can run code; record "
-                             "with FLASHINFER_DUMP_SAFETENSORS=1")
+            raise InputError(f"{path}/{kind}.pt: expected safetensors, found pickled objects, which can run code; "
+                             "record with FLASHINFER_DUMP_SAFETENSORS=1")
         return {}
     with InputFile(file) as opened:
         return {array.name: array for array in safetensors_arrays(opened)}
@@ -179,7 +192,7 @@ def _value(described, tensors, path):
     return described
 
 
-def _results(path, described):
+def _results(path):
     """Results come as "result", or "result_0", "result_1" of a tuple."""
     tensors = _tensors(path, "outputs")
     if "result" in tensors:

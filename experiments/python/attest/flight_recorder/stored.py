@@ -40,7 +40,8 @@ def rows(array, begin, count):
     """`count` rows of the slowest axis as float32, exactly."""
     kind = FLOATS.get(array.type_name)
     if kind is None:
-        raise InputError(f"{array.place()}: expected float32, float16, bfloat16 or 8-bit floats, found {array.type_name}")
+        raise InputError(f"{array.place()}: expected float32, float16, bfloat16 or 8-bit floats, found "
+                         f"{array.type_name}")
     if not 0 <= begin <= begin + count <= array.shape[0]:
         raise InputError(f"{array.place()}: expected rows {begin} to {begin + count}, found {array.shape[0]}")
     found = _read(array, kind, begin, (count, *array.shape[1:]))

@@ -11,8 +11,9 @@ from .stored import rows
 
 ELEMENT_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 CODES = {"F8_E4M3", "F8_E5M2"}
-FEWEST = 4  # queries of a request, without --last
-MOST = 1 << 20  # heads, channels, tokens of a request times 1024
+DEFAULT_LAST = 4  # queries of a request
+MOST_HEADS = 1 << 20
+MOST_TOKENS = 1 << 30  # of a request
 
 
 def element_type(attention):
@@ -35,11 +36,12 @@ def write_recording(folder, options, target, force, last):
         version = found[0].call.version
         writer.write_header(model=options.model, num_layers=num_layers, **geometry, rope=options.rope or None,
                             engine=f"flashinfer {version}",
-                            source=f"flashinfer {version}, {', '.join(sorted({a.call.function for a in found}))}; from its "
-                            "flight recorder")
+                            source=f"flashinfer {version}, {', '.join(sorted({a.call.function for a in found}))}; from "
+                            "its flight recorder")
         for number, layers in passes.items():
             for request in range(len(layers[0].lengths)):
-                samples += write_request(writer, f"pass-{number}-request-{request}", options.task, layers, request, last)
+                name = f"pass-{number}-request-{request}"
+                samples += write_request(writer, name, options.task, layers, request, last)
         if not samples:
             raise InputError(f"{folder}: expected requests with queries, found none")
         writer.commit(ends_command=True)
@@ -55,7 +57,7 @@ def check(found):
         tokens = int(attention.bounds[-1])
         for name, array, expected in (("q", q, head_dim), ("the output", output, value_dim)):
             shape = getattr(array, "shape", ())
-            if len(shape) != 3 or shape[2] != expected or not shape[0] >= tokens or not 0 < shape[1] <= MOST:
+            if len(shape) != 3 or shape[2] != expected or not shape[0] >= tokens or not 0 < shape[1] <= MOST_HEADS:
                 call.fail(f"{name} of {tokens} tokens, heads and {expected} channels", f"shape {list(shape)}")
         if q.shape[1] % kv_heads or output.shape[1] != q.shape[1]:
             call.fail(f"query heads that are a multiple of {kv_heads}, and as many of the output",
@@ -72,7 +74,7 @@ def check(found):
         if attention.sinks is not None and tuple(attention.sinks.shape) != (q.shape[1],):
             call.fail(f"{q.shape[1]} sinks", list(attention.sinks.shape))
         for length, count in zip(attention.lengths, np.diff(attention.bounds)):
-            if not count <= length <= MOST << 10:
+            if not count <= length <= MOST_TOKENS:
                 call.fail(f"at least {count} keys of a request with as many queries", length)
         geometry = {"num_query_heads": q.shape[1], "num_kv_heads": kv_heads, "head_dim": head_dim,
                     "value_dim": value_dim, "softmax_scale": float(attention.scale), "logit_softcap": attention.softcap}

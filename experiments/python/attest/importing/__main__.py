@@ -7,7 +7,7 @@ import sys
 import warnings
 
 from ..base.command import end_process, json_text, print_report, run_command
-from ..base.errors import DumpError, UsageError
+from ..base.errors import AttestError, UsageError
 from ..base.files import in_quotes
 from ..base.progress import Progress
 
@@ -29,7 +29,7 @@ def is_json_object(text):
 def check_options(options, target):
     """Refuses what a dump cannot hold."""
     from ..base.dump_writer import IN_FLOAT32, float32_holds
-    from .plan import is_sample_name
+    from ..base.sample_name import SAMPLE_NAME, is_sample_name
     for name in ("softmax_scale", "logit_softcap"):
         value = getattr(options, name)
         if value and not float32_holds(value):
@@ -41,7 +41,7 @@ def check_options(options, target):
     if not is_json_object(options.rope or "{}"):
         raise UsageError(f"--rope: expected a JSON object, found {in_quotes(options.rope)}")
     if not is_sample_name(options.sample):
-        raise UsageError(f"{target}: sample {in_quotes(options.sample)}: the name must be that of one HDF5 group")
+        raise UsageError(f"--sample: expected {SAMPLE_NAME}, found {in_quotes(options.sample)}")
 
 
 def report_json(plan, target, seconds):
@@ -63,13 +63,14 @@ def report_text(plan, target, seconds):
 def run_import(request):
     # Imported here, because these modules need numpy and h5py: run_command reports them if they are missing.
     from ..base.output_check import refuse_inputs
+    from .engine_folders import import_of
     from .plan import ImportOptions, plan_import
     from .sources import open_source
     from .writer import write_import
 
     source, target, options = request["source"], request["target"], ImportOptions(**request["options"])
     check_options(options, target)
-    if other := other_source(source):
+    if other := import_of(source):
         return other(request, options)
     arrays = open_source(source)
     if options.last:
@@ -85,26 +86,16 @@ def run_import(request):
     print_report(report(plan, target, progress.seconds()))
 
 
-def other_source(path):
-    """What imports a folder that engines have left; None: arrays, which plan.py takes."""
-    from .engine_folders import import_plugin, import_recording, is_plugin_folder
-    from ..flight_recorder.recording import is_recording
-
-    if not os.path.isdir(path):
-        return None
-    return import_recording if is_recording(path) else import_plugin if is_plugin_folder(path) else None
-
-
 def main(request):
     def command():
         try:
             run_import(decode(json.loads(request)))
-        except (DumpError, ImportError, BrokenPipeError):
+        except (AttestError, ImportError, BrokenPipeError):
             raise
         except Exception as error:
-            raise DumpError(f"internal error: {type(error).__name__}: {error}; this is a defect of attest: please "
-                            "report it with this message, the command line and the output of 'attest "
-                            "--version'") from error
+            raise AttestError(f"internal error: {type(error).__name__}: {error}; this is a defect of attest: please "
+                              "report it with this message, the command line and the output of 'attest "
+                              "--version'") from error
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing is multiplied: numpy's threads would only take memory
     gc.disable()  # nothing here is cyclic; with a header of 80,000 arrays, collection would take a second
     warnings.simplefilter("ignore")  # numpy warns about some arrays of untrusted files

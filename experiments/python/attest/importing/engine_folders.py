@@ -9,12 +9,21 @@ from ..base.command import json_text, print_report
 from ..base.errors import InputError, UsageError, printable
 from ..base.output_check import refuse_inputs
 from ..program import program
-from .plan import ImportOptions
+from .plan import ImportOptions, option_of
 
 # Options that mean something for arrays alone, and those for a dump that is whole but for being in parts.
 OF_ARRAYS = ("q_names", "k_names", "v_names", "layout", "q_layout", "positions", "spans", "bfloat16_bits", "sample",
              "softmax_scale", "logit_softcap", "sliding_window", "window_layers")
-OF_HEADERS = ("model", "task", "rope", "num_layers", "last")
+OF_HEADERS = ("model", "task", "rope", "num_layers")
+
+
+def import_of(path):
+    """The function that imports a folder which an engine has left; None: arrays, which plan.py takes."""
+    from ..flight_recorder.recording import is_recording
+
+    if not os.path.isdir(path):
+        return None
+    return import_recording if is_recording(path) else import_plugin if is_plugin_folder(path) else None
 
 
 def is_plugin_folder(path):
@@ -28,19 +37,24 @@ def is_plugin_folder(path):
 
 
 def import_recording(request, options):
-    from ..flight_recorder.writer import FEWEST, write_recording
+    from ..flight_recorder.recording import recorded_files
+    from ..flight_recorder.writer import DEFAULT_LAST, write_recording
 
-    _refuse(options, OF_ARRAYS, "the flight recorder's calls tell")
+    _refuse(options, OF_ARRAYS, "is for arrays in files, what it says the flight recorder's calls tell")
+    refuse_inputs(request["target"], recorded_files(request["source"]))
     began = time.monotonic()
     samples, layers, geometry = write_recording(request["source"], options, request["target"], request["force"],
-                                                options.last or FEWEST)
+                                                options.last or DEFAULT_LAST)
     _report(request, samples, layers, geometry, time.monotonic() - began)
 
 
 def import_plugin(request, options):
     from ..vllm_plugin.join import finished_files, join_requests, refusals
 
-    _refuse(options, OF_ARRAYS + OF_HEADERS, "the plugin's dumps tell")
+    _refuse(options, OF_ARRAYS, "is for arrays in files, what it says the plugin's dumps tell")
+    _refuse(options, OF_HEADERS, "is for arrays and recordings, what it says the plugin's dumps tell")
+    _refuse(options, ("last",), "is for a folder of FlashInfer's flight recorder, the plugin's dumps have the queries "
+                                "that their requests asked for")
     for sentence in refusals(request["source"]):
         if not request["quiet"]:
             print(printable(f"left out: {sentence}"), file=sys.stderr)
@@ -53,10 +67,10 @@ def import_plugin(request, options):
 
 
 def refuse_bad_dump(path):
-    """The program's own reader looks at the file first, in a guarded child: h5py would follow it out of the file, wait for
-    a pipe, and allocate what it claims."""
-    shown = subprocess.run([program(), "--json", "inspect", "--", path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE)
+    """The program's own reader looks at the file first, in a guarded child: h5py would follow it out of the file, wait
+    for a pipe, and allocate what it claims."""
+    shown = subprocess.run([program(), "--json", "inspect", "--", path], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if shown.returncode:
         raise InputError(os.fsdecode(shown.stderr).strip().removeprefix("attest: ") or
                          f"{path}: cannot be read (attest inspect ended with {shown.returncode})")
@@ -64,10 +78,10 @@ def refuse_bad_dump(path):
         raise InputError(f"{path}: expected a dump of the plugin, found another file")
 
 
-def _refuse(options, names, who):
+def _refuse(options, names, why):
     for name in names:
         if getattr(options, name) != getattr(ImportOptions(), name):
-            raise UsageError(f"--{name.removesuffix('_names').replace('_', '-')}: is for arrays in files, what it says {who}")
+            raise UsageError(f"{option_of(name)}: {why}")
 
 
 def _report(request, samples, layers, geometry, seconds):

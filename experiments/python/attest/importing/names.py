@@ -22,8 +22,8 @@ class LayerKey(NamedTuple):
 
 
 class NamePattern:
-    """Text with at most one hole {l}, which matches a decimal number, and at most one hole {s}, which matches one or more
-    characters other than '/'. The pattern must match the whole name."""
+    """Text with at most one hole {l}, which matches a decimal number, and at most one hole {s}, which matches one or
+    more characters other than '/'. The pattern must match the whole name."""
 
     def __init__(self, text):
         expression, holes, after_hole = "", set(), False

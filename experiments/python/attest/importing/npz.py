@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base.errors import InputError, first_line
-from ..base.files import FileBytes, InputFile, in_quotes
+from ..base.files import FileBytes, in_quotes
 from .source_array import SourceArray, element_count, shape_text
 
 MAX_DIRECTORY_BYTES = 16 << 20  # enough for 300,000 members; zipfile needs up to 20 times this much memory

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from ..base.dump_writer import ITEM_BYTES
 from ..base.errors import InputError, UsageError
 from ..base.files import in_quotes
-from .layout import ArrayView, check_layout, view_array
+from ..base.sample_name import SAMPLE_NAME, is_sample_name
+from .layout import check_layout, view_array
 from .names import ROLES, find_layers
 from .source_array import shape_text
 
@@ -36,6 +37,13 @@ class ImportOptions:
     sliding_window: int = 0
     window_layers: list = field(default_factory=list)  # empty: all
     last: int = 0  # queries of each recorded request
+
+
+def option_of(field):
+    """The option of a field of ImportOptions."""
+    options = {"q_names": "--q", "k_names": "--k", "v_names": "--v", "spans": "--span", "softmax_scale": "--scale",
+               "logit_softcap": "--softcap"}
+    return options.get(field, "--" + field.replace("_", "-"))
 
 
 @dataclass
@@ -185,7 +193,7 @@ class _Planner:
         name = sample or self.options.sample
         for begin, end in self.options.spans:
             if not 0 <= begin < end <= num_tokens:
-                raise UsageError(f"spans: expected BEGIN:END within the {num_tokens} tokens of sample "
+                raise UsageError(f"--span: expected BEGIN:END within the {num_tokens} tokens of sample "
                                  f"{in_quotes(name)}, found {begin}:{end}")
         names = [f"{name}-{b}" for b in range(num_samples)] if num_samples > 1 else [name]
         return PlannedSamples(names, num_tokens, positions, layers)
@@ -203,7 +211,7 @@ class _Planner:
             _fail(views["q"].array, f"{len(positions)} queries, as many as --positions has", queries)
         for before, position in zip([-1, *positions], positions):
             if position <= before:
-                raise UsageError(f"positions: expected ascending numbers from 0, found {position}")
+                raise UsageError(f"--positions: expected ascending numbers from 0, found {position}")
         if positions[-1] >= tokens:
             _fail(views["k"].array, f"tokens beyond position {positions[-1]}", tokens)
         return positions
@@ -219,14 +227,10 @@ class _Planner:
         seen = set()
         for name in (name for group in plan.groups for name in group.names):
             if not is_sample_name(name):
-                raise InputError(f"{self.path}: sample {in_quotes(name)}: the name must be that of one HDF5 group")
+                raise InputError(f"{self.path}: expected as a sample's name {SAMPLE_NAME}, found {in_quotes(name)}")
             if name in seen:
                 raise InputError(f"{self.path}: expected each sample once, found {in_quotes(name)} twice")
             seen.add(name)
-
-
-def is_sample_name(name):
-    return name not in ("", ".") and not any(c in "/\0" or "\ud800" <= c <= "\udfff" for c in name)
 
 
 def _fail(array, expected, found):

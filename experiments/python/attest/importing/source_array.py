@@ -16,7 +16,7 @@ class SourceArray:
     shape: tuple
     open: Callable  # returns an object with close() and read(size), which reads in the order of the file
     element_type: str | None = None  # float16, bfloat16 or float32; None: a dump cannot hold the type
-    may_hold_bfloat16: bool = False  # 16-bit elements without type or of an integer type, which may be the bits of bfloat16
+    may_hold_bfloat16: bool = False  # 16-bit elements without type or of integers, which may be the bits of bfloat16
     column_major: bool = False  # the first axis varies fastest (Fortran order)
     begin: int | None = None  # where the values begin in the file, if they stand there as they are
 

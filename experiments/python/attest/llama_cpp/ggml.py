@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from ..base.errors import DumpError
+from ..base.errors import AttestError
 
 VIEWS = {"VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE", "CONT"}  # operations that keep the values
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i32": np.int32, "i64": np.int64}
@@ -16,7 +16,8 @@ class Tensor(ctypes.Structure):
 
 Tensor._fields_ = [("type", ctypes.c_int), ("buffer", ctypes.c_void_p), ("ne", ctypes.c_int64 * 4),
                    ("nb", ctypes.c_size_t * 4), ("op", ctypes.c_int), ("op_params", ctypes.c_int32 * 16),
-                   ("flags", ctypes.c_int32), ("src", ctypes.POINTER(Tensor) * 10), ("view_src", ctypes.POINTER(Tensor)),
+                   ("flags", ctypes.c_int32), ("src", ctypes.POINTER(Tensor) * 10),
+                   ("view_src", ctypes.POINTER(Tensor)),
                    ("view_offs", ctypes.c_size_t), ("data", ctypes.c_void_p), ("name_", ctypes.c_char * 64)]
 
 
@@ -54,8 +55,8 @@ def type_number(name):
 def tensor_at(address):
     tensor = Tensor.from_address(address)
     if library().ggml_get_name(address) != tensor.name_:
-        raise DumpError("the tensors of this llama.cpp are laid out in another way than those of llama-cpp-python 0.3.36, "
-                        "with which attest was tested")
+        raise AttestError("the tensors of this llama.cpp are laid out in another way than those of llama-cpp-python "
+                          "0.3.36, with which attest was tested")
     return tensor
 
 
@@ -95,7 +96,7 @@ def values(tensor):
     """A copy, with the slowest axis first; of bfloat16 its bits."""
     kind = TYPES.get(type_name(tensor.type))
     if kind is None:
-        raise DumpError(f"tensor {name(tensor)}: expected numbers of 16 or 32 bits, found {type_name(tensor.type)}")
+        raise AttestError(f"tensor {name(tensor)}: expected numbers of 16 or 32 bits, found {type_name(tensor.type)}")
     size = library().ggml_nbytes(address(tensor))
     memory = np.empty(size, np.uint8)
     library().ggml_backend_tensor_get(address(tensor), memory.ctypes.data, 0, size)

@@ -1,5 +1,6 @@
-"""Finds attention in the graphs that llama.cpp computes, by what the operations are and read, not by their names: names
-differ from model to model.
+"""Finds attention in the graphs that llama.cpp computes, by what the operations are and read. Most names differ from
+model to model. It relies on those that llama.cpp itself gives: of caches (cache_k_lN, cache_v_lN), of the rotations of
+quantised caches (with "_rot") and of the products of attention without flash attention ("kq...").
 
 A layer of a pass is
 
@@ -24,8 +25,8 @@ CACHE = re.compile(r"cache_([kv])_l(\d+)")
 
 @dataclasses.dataclass
 class Pass:
-    """What one pass does in one layer: q [N, Hq, D], k [N, Hkv, D], v [N, Hkv, Dv] of its tokens, in float32; the cells of
-    the cache that they go to [N]; mask [N, cells] of zeros and -infinity; output [N, Hq, Dv] in float32."""
+    """What one pass does in one layer: q [N, Hq, D], k [N, Hkv, D], v [N, Hkv, Dv] of its tokens, in float32; the cells
+    of the cache that they go to [N]; mask [N, cells] of zeros and -infinity; output [N, Hq, Dv] in float32."""
     layer: int
     cells: np.ndarray = None
     k: np.ndarray = None
@@ -55,7 +56,8 @@ class GraphWatch:
         self.attention = {}  # address of an operation that gives an output -> layer
 
     def __call__(self, pointer, ask, _):
-        """Called before each operation, whether its result is wanted, and after those whose is. False stops the pass."""
+        """Called before each operation, whether its result is wanted, and after those whose is. False stops the
+        pass."""
         if self.error is not None:
             return False
         try:
@@ -78,7 +80,7 @@ class GraphWatch:
                 return self._flash
             self.unrotated.clear()  # of a layer that is not wanted
         if kind == "MUL_MAT":
-            first, second = source(tensor, 0), source(tensor, 1)
+            first = source(tensor, 0)
             if "_rot" in name(first):
                 return self._rotation
             if self._layer_of(first) and name(tensor).startswith("kq"):
@@ -138,7 +140,8 @@ class GraphWatch:
         if tensor is None:
             raise InputError(f"layer {this.layer}: its attention has no mask, expected a decoder's")
         if max_bias:
-            raise InputError(f"layer {this.layer}: its attention has position biases (ALiBi), which a dump cannot describe")
+            raise InputError(f"layer {this.layer}: its attention has position biases (ALiBi), which a dump cannot "
+                             "describe")
         this.mask = values(tensor)[0, 0, :rows].astype(np.float32)
 
     def _flash(self, tensor):
@@ -160,8 +163,8 @@ class GraphWatch:
         this.types["k"] = type_name(source(tensor, 0).type)
 
     def _scored(self, softmax):
-        """(layer, factors) of a softmax over scores of a chosen layer, else None. factors: what scales the scores, the last
-        one first; a soft-cap c is c tanh(x / c)."""
+        """(layer, factors) of a softmax over scores of a chosen layer, else None. factors: what scales the scores, the
+        last one first; a soft-cap c is c tanh(x / c)."""
         tensor, factors = source(softmax, 0), []
         while operation(tensor.op) in ("SCALE", "UNARY"):
             if operation(tensor.op) == "SCALE":
@@ -176,8 +179,8 @@ class GraphWatch:
         this.scale, max_bias = (float(x) for x in float_parameters(tensor)[:2])
         if factors:
             if len(factors) != 2 or this.scale != 1:
-                raise InputError(f"layer {layer}: its scores are scaled by {factors} and {this.scale}, which a dump cannot "
-                                 "describe")
+                raise InputError(f"layer {layer}: its scores are scaled by {factors} and {this.scale}, which a dump "
+                                 "cannot describe")
             this.softcap, this.scale = factors[0], factors[0] * factors[1]
         self._mask(this, source(tensor, 1), len(this.q), max_bias)
         if source(tensor, 2) is not None:

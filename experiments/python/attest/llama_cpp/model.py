@@ -26,7 +26,7 @@ def version():
 
 
 class LlamaModel:
-    """Use it in a `with`."""
+    """The process has it until its end: a command runs one model."""
 
     def __init__(self, options, deliver):
         import llama_cpp
@@ -45,14 +45,6 @@ class LlamaModel:
         self.num_layers = llama_cpp.llama_model_n_layer(self.model)
         self.callback = llama_cpp.llama_cpp.ggml_backend_sched_eval_callback(self.watch)
         self.context, self.capacity = None, 0
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.context:
-            self.api.llama_free(self.context)
-        self.api.llama_model_free(self.model)
 
     def name(self):
         """As its file says, else that of the file."""
@@ -97,8 +89,8 @@ class LlamaModel:
         if self.watch.error is not None:
             raise self.watch.error
         if code:
-            raise InputError(f"{self.options.model}: llama.cpp cannot run {len(tokens)} tokens from position {start} on "
-                             f"(code {code}: {self._complaint()})")
+            raise InputError(f"{self.options.model}: llama.cpp cannot run {len(tokens)} tokens from position {start} "
+                             f"on (code {code}: {self._complaint()})")
         size = self.api.llama_vocab_n_tokens(self.vocabulary)
         return [int(np.ctypeslib.as_array(self.api.llama_get_logits_ith(self.context, i), (size,)).argmax())
                 for i in range(first_wanted, len(tokens))]
@@ -106,7 +98,8 @@ class LlamaModel:
     def _make_context(self):
         options = self.options
         parameters = self.api.llama_context_default_params()
-        parameters.n_ctx, parameters.n_batch, parameters.n_ubatch = self.capacity, options.batch_size, options.batch_size
+        parameters.n_ctx, parameters.n_batch = self.capacity, options.batch_size
+        parameters.n_ubatch = options.batch_size
         parameters.n_seq_max, parameters.swa_full, parameters.kv_unified = 1, True, True
         parameters.n_threads = parameters.n_threads_batch = options.threads or len(os.sched_getaffinity(0))
         parameters.type_k, parameters.type_v = type_number(options.cache_type_k), type_number(options.cache_type_v)

@@ -3,12 +3,13 @@ import time
 
 import numpy as np
 
-from ..base.arguments import chosen_layers
 from ..base.dump_writer import rounded_bits
 from ..base.errors import InputError
-from ..capture.prompts import ByteTokenizer, tokenize
-from ..capture.record import choose_queries
-from .model import LlamaModel, refuse_missing_model, version
+from ..capture.model import refuse_unknown_tokens
+from ..capture.one_kind import refuse_other_kinds
+from ..capture.prompts import ByteTokenizer, layers_of, tokenize
+from ..capture.record import choose_queries, report_line, report_of_answer
+from .model import LlamaModel, version
 from .tokenizer import GgufTokenizer
 
 
@@ -38,13 +39,9 @@ class LlamaSamples:
         """Returns a line of report."""
         options, model = self.options, self.model
         tokenized = tokenize(prompt, self.tokenizer, False, options.max_tokens)
-        layers = prompt.layers or chosen_layers(options.layers or [(0, None)], model.num_layers)
-        if max(layers) >= model.num_layers:
-            raise InputError(f"{prompt.where}: there is no layer {max(layers)}, the model has {model.num_layers}")
+        layers = layers_of(prompt, options.layers, model.num_layers)
         ids, positions = choose_queries(options, prompt, tokenized)
-        vocabulary = model.api.llama_vocab_n_tokens(model.vocabulary)
-        if max(ids) >= vocabulary:
-            raise InputError(f"{prompt.where}: token {max(ids)} is not in the model's vocabulary of {vocabulary}")
+        refuse_unknown_tokens(model.api.llama_vocab_n_tokens(model.vocabulary), prompt, ids)
         began, steps = time.monotonic(), options.decode or 0
         self.num_tokens, self.positions, self.writer = len(ids) + steps, np.array(positions), writer
         self.sample = writer.create_sample(prompt.name, prompt.task, self.num_tokens, positions, tokenized.spans,
@@ -58,13 +55,9 @@ class LlamaSamples:
             (last,) = model.run(ids[-1:], len(ids) - 1, layers, 1)
         writer.write_array(self.sample, "tokens", ids, "<i4")
         self._end(prompt, layers)
-        line = (f"{prompt.name}: {self.num_tokens} tokens, {len(self.seen)} layer{'s' if len(self.seen) != 1 else ''}, "
-                f"queries {positions[0]}..{positions[-1]}")
-        if set(self.seen) != layers:
-            line += f", left out, no softmax attention: layers {', '.join(map(str, sorted(layers - set(self.seen))))}"
+        line = report_line(prompt, self.num_tokens, layers, set(self.seen), positions)
         if options.answer:
-            right = sum(p == a for p, a in zip(predicted, tokenized.answer))
-            line += f", {right} of {options.answer} answer tokens predicted right"
+            line += report_of_answer(tokenized.answer[:options.answer], predicted)
         return f"{line}, {time.monotonic() - began:.1f} s"
 
     def write_header(self, writer, source, created):
@@ -133,14 +126,11 @@ class LlamaSamples:
                     "value_dim": this.v.shape[2], "softmax_scale": this.scale, "logit_softcap": this.softcap}
         if self.geometry is None:
             self.geometry, self.rotated, self.element_type = geometry, this.rotated, element_type(this.types)
-        for name, value in geometry.items():
-            if value != self.geometry[name]:
-                raise InputError(f"layer {this.layer}: its {name} is {value}, that of the layers before "
-                                 f"{self.geometry[name]}, and a dump holds layers of one kind: choose them with --layers")
+        refuse_other_kinds(f"layer {this.layer}", geometry, self.geometry, "layers", ": choose them with --layers")
 
     def _check_mask(self, this, start):
-        """A dump describes causal masks, with a sliding window or without. Rows come in the order of their positions, so
-        that a window first hides token 0 alone."""
+        """A dump describes causal masks, with a sliding window or without. Rows come in the order of their positions,
+        so that a window first hides token 0 alone."""
         for row, mask in enumerate(this.mask):
             position, visible = start + row, np.flatnonzero(mask == 0)
             hidden, window = position + 1 - len(visible), self.windows[this.layer]
@@ -148,5 +138,5 @@ class LlamaSamples:
             if whole and hidden == 1 and window is None:
                 window = self.windows[this.layer] = position
             if not whole or hidden != max(0, position + 1 - (window or position + 1)):
-                raise InputError(f"layer {this.layer}: its mask for the query at position {position} is not a causal one, "
-                                 "with or without a sliding window")
+                raise InputError(f"layer {this.layer}: its mask for the query at position {position} is not a causal "
+                                 "one, with or without a sliding window")

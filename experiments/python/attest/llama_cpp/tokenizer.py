@@ -15,7 +15,7 @@ class GgufTokenizer:
         ids = self._ids(text.encode(), add_special_tokens)
         encoded = {"input_ids": ids}
         if return_offsets_mapping:
-            encoded["offset_mapping"] = self._offsets(text, ids, add_special_tokens)
+            encoded["offset_mapping"] = self._offsets(text, ids)
         return encoded
 
     def _ids(self, text, special):
@@ -31,16 +31,16 @@ class GgufTokenizer:
         size = self.api.llama_token_to_piece(self.vocabulary, token, piece, len(piece), 0, False)
         return piece.raw[:max(0, size)]
 
-    def _offsets(self, text, ids, special):
-        """Ranges of characters: tokens are pieces of the text's bytes, one behind the other. Some tokenizers put a blank
-        in front of a text."""
+    def _offsets(self, text, ids):
+        """Ranges of characters: tokens are pieces of the text's bytes, one behind the other. Some tokenizers put a
+        blank in front of a text."""
         content = text.encode()
         pieces = [self._piece(token) for token in ids]
         joined = b"".join(pieces)
         ahead = len(joined) - len(content)
         if ahead not in (0, 1) or joined[ahead:] != content:
-            raise UsageError("spans of a text need tokens that are pieces of it, which those of this model are not; write "
-                             "the prompt as token ids")
+            raise UsageError("spans of a text need tokens that are pieces of it, which those of this model are not; "
+                             "write the prompt as token ids")
         character = [i for i, c in enumerate(text) for _ in c.encode()] + [len(text)]  # of each byte
         offsets, end = [], -ahead
         for piece in pieces:

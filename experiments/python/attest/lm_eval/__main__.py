@@ -36,7 +36,7 @@ def main():
 
         adapt_harness()
         cli_evaluate()
-    return run_command("attest.lm_eval", "torch, transformers 5, lm_eval and accelerate", command)
+    return run_command("attest.lm_eval", "torch, transformers 5, lm_eval and accelerate", command, extra="lm_eval")
 
 
 if __name__ == "__main__":

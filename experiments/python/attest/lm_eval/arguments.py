@@ -56,6 +56,6 @@ def layers_of(layers, num_layers):
     except Exception as error:  # argparse's own type, with what was expected
         raise SelectorError(f"model_args: layers={layers}: {error}") from error
     try:
-        return sorted(chosen_layers(ranges, num_layers))
+        return sorted(chosen_layers(ranges, num_layers, "model_args: layers: "))
     except UsageError as error:
-        raise SelectorError(f"model_args: {str(error).removeprefix('--')}") from error
+        raise SelectorError(str(error)) from error

@@ -1,5 +1,5 @@
-"""The folder NAME.partial of unfinished outcomes (base/partial_folder.py); with tasks.json, and prompt-N.json, the outcomes
-of prompt N, renamed into place. A damaged one is made again; with --dump, dump-N.h5 is there before it."""
+"""The folder NAME.partial of unfinished outcomes (base/partial_folder.py); with tasks.json, and prompt-N.json, the
+outcomes of prompt N, renamed into place. A damaged one is made again; with --dump, dump-N.h5 is there before it."""
 from ..base.atomic_text import atomic_text
 from ..base.errors import InputError
 from ..base.partial_folder import PartialFolder, read_text

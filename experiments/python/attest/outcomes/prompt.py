@@ -3,7 +3,7 @@ import dataclasses
 import json
 from dataclasses import dataclass
 
-from ..base.errors import DumpError, InputError
+from ..base.errors import AttestError, InputError
 from ..base.partial_folder import storable
 from ..prompts.scoring import score
 
@@ -80,7 +80,7 @@ def measure(answers, runs, prompt, tokenized, cache, options, more_tokens):
                 text = answers.text(reply)
                 found = score(text, known)
                 scores = (int(found.exact), int(found.contains), int(found.prefix))
-        except DumpError as error:
+        except AttestError as error:
             raise type(error)(f"{prompt.name}, {run.name()}: {error}") from error
         kept = 1.0 if run.is_dense else answers.attention.kept_ratio()
         outcomes.append(Outcome(*scores, storable(text), kept, len(reply)))

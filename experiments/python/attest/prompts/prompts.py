@@ -5,7 +5,8 @@ import os
 import random
 
 from ..base.atomic_text import atomic_text
-from ..base.errors import OutputError, UsageError
+from ..base.errors import UsageError
+from ..base.output_check import refuse_existing
 from ..capture.prompts import Prompt
 from .families import TASKS
 from .text import filled_to
@@ -102,10 +103,10 @@ def make_prompts(tasks, lengths, count, tokenizer, haystack, seed=0):
 
 
 def as_line(prompt):
-    """A prompt as a line that capture_prompts.read_prompts reads back."""
-    fields = {"name": prompt.name, "task": prompt.task, "document": prompt.document, "text": prompt.text, "tokens": prompt.tokens,
-              "answer": prompt.answer, "spans": prompt.spans or None, "span_labels": prompt.span_labels,
-              "question": prompt.question,
+    """A prompt as a line that read_prompts of capture/prompts.py reads back."""
+    fields = {"name": prompt.name, "task": prompt.task, "document": prompt.document, "text": prompt.text,
+              "tokens": prompt.tokens, "answer": prompt.answer, "spans": prompt.spans or None,
+              "span_labels": prompt.span_labels, "question": prompt.question,
               "layers": sorted(prompt.layers) if prompt.layers else None}
     return json.dumps({name: value for name, value in fields.items() if value is not None})
 
@@ -115,8 +116,7 @@ def write_prompts(path, prompts, force=False):
     path = os.fspath(path)
     if not path.endswith(".jsonl"):
         raise UsageError(f"{path}: the name of a file of prompts ends in .jsonl")
-    if os.path.lexists(path) and not force:
-        raise OutputError(f"{path}: exists already, expected a new file (or --force)")
+    refuse_existing(path, force)
     written = 0
     with atomic_text(path) as file:
         for prompt in prompts:

@@ -22,8 +22,8 @@ def selectors(path):
 
 
 def dataset(path, selector, sample=None, dump=0):
-    """An xarray.Dataset of one selector on one sample (by default the first of the dump), or of `selector="scores"`, the
-    exact scores' metrics. Axes have coordinates: ds.recall.sel(setting=5).min(["query", "head"])."""
+    """An xarray.Dataset of one selector on one sample (by default the first of the dump), or of `selector="scores"`,
+    the exact scores' metrics. Axes have coordinates: ds.recall.sel(setting=5).min(["query", "head"])."""
     import xarray
 
     if sample is None:
@@ -41,6 +41,9 @@ def cells(path, metrics=None, selectors=None):
     import pandas
 
     with h5py.File(path) as file:
+        known = {label for _, _, sample in _samples(file) for label in _labels(sample)}
+        if unknown := [label for label in selectors or () if label not in known]:
+            raise ValueError(f"{path}: has no selector {unknown[0]}, expected some of {', '.join(sorted(known))}")
         frames = [_frame(pandas, dump, name, sample, label, metrics) for dump, name, sample in _samples(file)
                   for label in _labels(sample) if selectors is None or label in selectors]
     wanted = {column for frame in frames for column in frame}

@@ -101,8 +101,8 @@ class SelectorAttention:
         self.selector, self.setting, self.layers = selector, float(setting), layers
 
     def _num_kv_heads(self):
-        """Of a layer; the largest number, where layers differ. Latent attention has one, which all query heads share, and
-        so has a model without attention, which is refused when it runs."""
+        """Of a layer; the largest number, where layers differ. Latent attention has one, which all query heads share,
+        and so has a model without attention, which is refused when it runs."""
         if getattr(self.config, "kv_lora_rank", None) is not None:
             return 1
         heads = getattr(self.config, "num_key_value_heads", None) or getattr(self.config, "num_attention_heads", 1)

@@ -61,8 +61,8 @@ def check_device(device):
     """Refuses a device on which the loaded library does not attend."""
     kind = torch.device(device).type
     if not runs_on(kind):
-        raise SelectorError(f"the model is on {device}, and the operator library has no code for it: expected a model on "
-                            "the CPU (--device cpu), or a library built with CUDA (ATTEST_CUDA=1)")
+        raise SelectorError(f"the model is on {device}, and the operator library has no code for it: expected a model "
+                            "on the CPU (--device cpu), or a library built with CUDA (ATTEST_CUDA=1)")
 
 
 def check_selector(selector, setting, layers=(0,), kv_heads=1):

@@ -8,11 +8,13 @@ import sys
 import time
 
 from ..base.arguments import chosen_layers
+from ..base.clock import utc_now
 from ..base.command import NOTHING_WRITTEN, end_process, json_text, print_report, raise_if_interrupted, run_command
 from ..base.errors import OutputError, printable
 from ..base.output_check import refuse_existing, refuse_inputs
-from ..capture.model import length_warning, load_model, load_tokenizer, model_name
-from ..capture.model import refuse_missing_checkpoint, refuse_unknown_tokens
+from ..base.progress import say
+from ..capture.model import files_of_model, length_warning, load_model, load_tokenizer, model_name
+from ..capture.model import refuse_missing_checkpoint, refuse_unknown_tokens, vocabulary_of
 from ..capture.prompts import tokenize
 from ..capture.record import provenance
 from ..program import program
@@ -21,15 +23,14 @@ from .plan import made_prompts, prompts_of_file
 from .runs import runs_of
 
 
-class Progress:
+class TaskProgress:
     """Lines on stderr, and how many prompts are finished."""
 
     def __init__(self):
         self.quiet, self.total, self.finished, self.spent, self.answered = False, None, 0, 0.0, 0
 
     def say(self, line):
-        if not self.quiet:
-            print(printable(line), file=sys.stderr, flush=True)
+        say(line, self.quiet)
 
     def prompt_done(self, found, seconds, warning):
         self.finished, self.spent, self.answered = self.finished + 1, self.spent + seconds, self.answered + 1
@@ -44,12 +45,6 @@ class Progress:
             return NOTHING_WRITTEN
         return (f"interrupted with {self.finished} of {self.total} prompts finished; the same command with --resume "
                 "goes on")
-
-
-def utc_now():
-    """SOURCE_DATE_EPOCH, where it is set, makes the files of two runs the same bytes."""
-    seconds = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
-    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 def configuration(options, model, prompts, layers):
@@ -76,7 +71,8 @@ def configuration(options, model, prompts, layers):
 
 def run_tasks(options, progress):
     for output in filter(None, (options.output, options.dump)):
-        refuse_inputs(output, [options.prompts] if isinstance(options.prompts, str) else [options.haystack])
+        refuse_inputs(output, [options.prompts if isinstance(options.prompts, str) else options.haystack,
+                               *files_of_model(options.model)])
     refuse_missing_checkpoint(options)
     refuse_existing(options.output, options.force)
     if options.dump:
@@ -118,7 +114,7 @@ def answer_all(options, progress, partial, runs, file_prompts):
     def tokenized(prompt):
         found = tokenize(prompt, tokenizer, options.chat)
         answer_text(answers, prompt, found)  # refuses a prompt without an answer
-        refuse_unknown_tokens(model, prompt, found.ids + found.answer)
+        refuse_unknown_tokens(vocabulary_of(model), prompt, found.ids + found.answer)
         return found
 
     planned, prompts = file_prompts or made_prompts(options, tokenizer)
@@ -128,9 +124,8 @@ def answer_all(options, progress, partial, runs, file_prompts):
     what = configuration(options, model, prompts, layers)
     record = partial.begin(what, {"created": utc_now(), "command_line": options.request["command"]})
     source = provenance("attest", record["command_line"][1:])
-    if options.dump and os.path.lexists(options.dump) and not (options.force or
-                                                               is_of(options.dump, source, record["created"])):
-        raise OutputError(f"{options.dump}: exists already, expected a new file (or --force)")
+    if options.dump:
+        refuse_existing(options.dump, options.force or is_of(options.dump, source, record["created"]))
     dump = TaskDump(model, config, options, source, record["created"]) if options.dump else None
     progress.total, outcomes = len(planned), []
     known = [partial.finished(n, p.name, len(runs), bool(dump)) for n, p in enumerate(planned)]
@@ -179,7 +174,7 @@ def report(options, model):
 
 
 def main(arguments):
-    progress = Progress()
+    progress = TaskProgress()
 
     def command():
         options = parse(arguments)

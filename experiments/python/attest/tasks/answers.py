@@ -21,8 +21,8 @@ def has_more_lines(reply, answer):
 
 
 class ModelAnswers:
-    """`attention`: what selector_attention.attach returned. Every prompt is cut back to all of its tokens but the last
-    one, which each run feeds anew."""
+    """`attention`: what attach of selectors/attention.py returned. Every prompt is cut back to all of its tokens but
+    the last one, which each run feeds anew."""
 
     def __init__(self, model, attention, tokenizer, layers):
         self.model, self.attention, self.tokenizer, self.layers = model, attention, tokenizer, layers

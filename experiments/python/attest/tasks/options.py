@@ -17,7 +17,7 @@ def element_type(text):
     return text
 
 
-def parse(arguments):
+def make_parser():
     parser = Parser(prog="attest tasks", add_help=False, allow_abbrev=False)
 
     def add(name, **options):
@@ -43,10 +43,15 @@ def parse(arguments):
     add("--dtype", type=element_type)
     add("--device", default="auto")
     add("--revision")
-    for flag in ("--head-weights", "--output-gradients", "--chat", "--trust-remote-code", "--resume", "--force", "--quiet", "--json"):
+    for flag in ("--head-weights", "--output-gradients", "--chat", "--trust-remote-code", "--resume", "--force",
+                 "--quiet", "--json"):
         add(flag, action="store_true")
     add("--threads", type=count, default=1)
-    return checked(parser.parse_args(arguments))
+    return parser
+
+
+def parse(arguments):
+    return checked(make_parser().parse_args(arguments))
 
 
 def checked(options):

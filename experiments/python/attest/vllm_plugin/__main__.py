@@ -6,13 +6,13 @@ import os
 import sys
 import time
 
-from ..base.arguments import chosen_layers
 from ..base.command import NOTHING_WRITTEN, end_process, run_command
 from ..base.errors import InputError, UsageError, first_line
 from ..base.output_check import refuse_inputs
 from ..base.partial_folder import PartialFolder
-from ..capture.model import load_tokenizer, refuse_missing_checkpoint
-from ..capture.prompts import read_prompts, refuse_same_names, tokenize
+from ..base.progress import say as say_line
+from ..capture.model import files_of_model, load_tokenizer, refuse_missing_checkpoint
+from ..capture.prompts import layers_of, read_prompts, refuse_same_names, tokenize
 from ..capture.record import choose_queries
 from .options import parse
 from .settings import ARGUMENT, PREFIX
@@ -23,7 +23,7 @@ class PartialCapture(PartialFolder):
 
 
 def run(options, say):
-    refuse_inputs(options.output, options.prompts)
+    refuse_inputs(options.output, [*options.prompts, *files_of_model(options.model)])
     refuse_missing_checkpoint(options)
     prompts = [prompt for path in options.prompts for prompt in read_prompts(path, options.task, options.spans)]
     refuse_same_names(prompts)
@@ -44,14 +44,14 @@ def run(options, say):
         if left:
             began = time.monotonic()
             generate(options, left, partial.folder)
-            say(f"{len(left)} prompt{'s' if len(left) > 1 else ''}, {sum(len(request.ids) for request in left)} tokens, "
-                f"{time.monotonic() - began:.1f} s with the start of the engine")
+            say(f"{len(left)} prompt{'s' if len(left) > 1 else ''}, {sum(len(request.ids) for request in left)} "
+                f"tokens, {time.monotonic() - began:.1f} s with the start of the engine")
             for request in left:
                 if not request.files(partial.folder):
-                    raise InputError(f"{request.prompt.where}: the plugin wrote no dump of it; is attest-vllm installed in "
-                                     f"{sys.prefix}, and allowed by VLLM_PLUGINS?")
+                    raise InputError(f"{request.prompt.where}: the plugin wrote no dump of it; is attest-vllm "
+                                     f"installed in {sys.prefix}, and allowed by VLLM_PLUGINS?")
         paths = [path for request in requests for path in request.files(partial.folder)]
-        joined = join_requests(paths, options.output, options.force, options.gzip)
+        joined = join_requests(paths, options.output, options.force, options.gzip, options.model_name)
     say(f"{options.output}: {joined.samples} sample{'s' if joined.samples > 1 else ''}, {joined.size / 2**20:.1f} MiB")
 
 
@@ -100,14 +100,11 @@ class Request:
 
 def make_request(number, prompt, tokenized, options, num_layers):
     ids, positions = choose_queries(options, prompt, tokenized)
-    layers = prompt.layers or (chosen_layers(options.layers, num_layers) if options.layers else None)
-    if layers and max(layers) >= num_layers:
-        raise InputError(f"{prompt.where}: there is no layer {max(layers)}, the model has {num_layers}")
     sample = {"spans": tokenized.spans, "span_labels": tokenized.span_labels, "document": prompt.document,
               "prompt_length": len(tokenized.ids), "name": prompt.name}
     arguments = {"name": f"prompt-{number}", "task": prompt.task, "positions": positions, "sample": json.dumps(sample)}
-    if layers:
-        arguments["layers"] = ",".join(map(str, sorted(layers)))
+    if prompt.layers or options.layers:  # else those that a dump can describe, which the plugin knows
+        arguments["layers"] = ",".join(map(str, sorted(layers_of(prompt, options.layers, num_layers))))
     return Request(number, prompt, ids, options.decode or 0,
                    {ARGUMENT + name: value for name, value in arguments.items()})
 
@@ -115,7 +112,7 @@ def make_request(number, prompt, tokenized, options, num_layers):
 def identity(options, requests):
     """What decides the dump, for --resume."""
     content = hashlib.sha256(json.dumps([[r.ids, r.arguments] for r in requests]).encode()).hexdigest()
-    return {"model": options.model, "engine": options.engine, "prompts": content}
+    return {"model": options.model, "revision": options.revision, "engine": options.engine, "prompts": content}
 
 
 def generate(options, requests, folder):
@@ -191,10 +188,11 @@ def main(arguments=None):
 
     def command():
         options = parse(arguments)
-        run(options, (lambda line: None) if options.quiet else (lambda line: print(line, file=sys.stderr, flush=True)))
+        run(options, lambda line: say_line(line, options.quiet))
     resumable = "--resume" in arguments
     code = run_command("attest-vllm", "vllm, transformers and h5py", command,
-                       (lambda: "interrupted; the same command goes on") if resumable else (lambda: NOTHING_WRITTEN))
+                       (lambda: "interrupted; the same command goes on") if resumable else (lambda: NOTHING_WRITTEN),
+                       extra="vllm")
     end_process(code)
 
 

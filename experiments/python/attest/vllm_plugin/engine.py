@@ -82,8 +82,8 @@ def refuse_configuration(config):
         raise InputError("dual batch overlap: a step's requests are split; run the engine without --enable-dbo")
     mode = getattr(compilation, "cudagraph_mode", None)
     if mode is not None and mode.has_full_cudagraphs():
-        raise InputError(f"cudagraph mode {mode.name}: a full CUDA graph runs no Python code at an attention layer; run "
-                         "the engine with -cc.cudagraph_mode=PIECEWISE or --enforce-eager")
+        raise InputError(f"cudagraph mode {mode.name}: a full CUDA graph runs no Python code at an attention layer; "
+                         "run the engine with -cc.cudagraph_mode=PIECEWISE or --enforce-eager")
     if getattr(compilation.pass_config, "fuse_attn_quant", False):
         raise InputError("fuse_attn_quant: attention gives a quantised output; run the engine without this pass")
 

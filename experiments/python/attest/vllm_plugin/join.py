@@ -56,8 +56,8 @@ def rank_of(path):
         return _rank(file)
 
 
-def join_requests(paths, target, force=False, gzip_level=0):
-    """One dump of the requests that the files hold."""
+def join_requests(paths, target, force=False, gzip_level=0, model_name=None):
+    """One dump of the requests that the files hold. `model_name` stands for the one that the engine gave."""
     if not paths:
         raise InputError("expected the dumps of the plugin's requests, found none")
     requests, layers = {}, 0
@@ -71,7 +71,7 @@ def join_requests(paths, target, force=False, gzip_level=0):
             with contextlib.ExitStack() as stack:
                 parts = [_open(stack, path) for _, _, path in sorted(files)]
                 with _damage_of(parts[0].path):
-                    found = _header(parts)
+                    found = _header(parts) | ({"model": model_name} if model_name else {})
                     if header is None:
                         header = found
                         writer.write_attributes(**header)

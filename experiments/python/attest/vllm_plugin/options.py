@@ -15,14 +15,16 @@ example:
   attest-vllm meta-llama/Llama-3.1-8B-Instruct prompts.jsonl -o fp8.h5 --layers 0,8,16,24,31 --last 4 --decode 4 \\
       -- --kv-cache-dtype fp8 --tensor-parallel-size 2
 
-exit codes: 0 success, 2 usage, 4 bad input, 5 output or a missing module, 130 interrupted
+exit codes: 0 success, 1 internal error, 2 usage, 4 bad input, 5 output, a missing module or a limit of the machine, 130
+  interrupted
 """
 
 
 def parse(arguments):
     arguments, engine = (arguments[:arguments.index("--")], arguments[arguments.index("--") + 1:]) \
         if "--" in arguments else (arguments, [])
-    parser = Parser(prog="attest-vllm", usage="attest-vllm MODEL PROMPTS... -o DUMP [options] [-- options of vllm serve]",
+    parser = Parser(prog="attest-vllm",
+                    usage="attest-vllm MODEL PROMPTS... -o DUMP [options] [-- options of vllm serve]",
                     description=DESCRIPTION, epilog=EPILOG, add_help=False, allow_abbrev=False,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)

@@ -1,15 +1,16 @@
 """Takes the requests of a batch apart, and writes each once its last query has been computed."""
 import os
 
-from ..base.errors import DumpError, InputError, UsageError, first_line
+from ..base.arguments import chosen_layers
+from ..base.errors import AttestError, InputError, UsageError, first_line
 from .request import CapturedRequest
-from .settings import chosen_numbers, read_wish
+from .settings import read_wish
 from .writer import write_refusal, write_request
 
 
 class Recorder:
-    """`batch` returns, during a step, the ids of its requests in the order of their tokens, and the token ids. `say` gets
-    a line for each request."""
+    """`batch` returns, during a step, the ids of its requests in the order of their tokens, and the token ids. `say`
+    gets a line for each request."""
 
     def __init__(self, settings, engine, batch, say):
         self.settings, self.engine, self.batch, self.say = settings, engine, batch, say
@@ -86,7 +87,7 @@ class Recorder:
         """A request that fails is given up, and the engine goes on."""
         try:
             action(*arguments)
-        except DumpError as error:
+        except AttestError as error:
             self.refuse(request_id, str(error))
         except Exception as error:
             self.refuse(request_id, f"{type(error).__name__}: {first_line(error)}")
@@ -106,8 +107,8 @@ class Recorder:
         request = CapturedRequest(wish, self._layers_of(wish))
         most, beside = self.settings.memory, sum(other.num_bytes for other in self.requests.values())
         if request.num_bytes + beside > most * 2**30:
-            raise InputError(f"takes {request.num_bytes / 2**30:.2g} GiB beside {beside / 2**30:.2g} GiB of requests under "
-                             f"way, ATTEST_VLLM_MEMORY allows {most:g}; fewer layers take less")
+            raise InputError(f"takes {request.num_bytes / 2**30:.2g} GiB beside {beside / 2**30:.2g} GiB of requests "
+                             f"under way, ATTEST_VLLM_MEMORY allows {most:g}; fewer layers take less")
         if request.layers:  # another pipeline rank may have them
             self.requests[new.req_id] = request
 
@@ -115,7 +116,7 @@ class Recorder:
         engine = self.engine
         if wish.layers is None:
             return engine.layers
-        numbers = chosen_numbers(wish.layers, engine.num_layers)
+        numbers = chosen_layers(wish.layers, engine.num_layers, "")
         for number in numbers & set(engine.left_out):
             raise UsageError(f"layer {number} {engine.left_out[number]}")
         if engine.rank.pipeline_size == 1 and not numbers <= set(engine.layers):
@@ -126,7 +127,7 @@ class Recorder:
         if self.places is None:
             ids, tokens = self.batch()
             if set(ids) != set(self.counts):
-                raise DumpError(f"the batch has the requests {sorted(ids)}, expected {sorted(self.counts)}")
+                raise AttestError(f"the batch has the requests {sorted(ids)}, expected {sorted(self.counts)}")
             self.places, begin = [], 0
             for request_id in ids:
                 end = begin + self.counts[request_id]

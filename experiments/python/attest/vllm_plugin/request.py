@@ -85,8 +85,8 @@ class CapturedRequest:
         layer, tokens, rows = self.layers[number], self.wish.num_tokens, len(self.wish.positions)
         kinds = {query.dtype, key.dtype, value.dtype}
         if len(kinds) > 1 or not kinds <= set(ELEMENT_TYPES):
-            raise InputError(f"layer {number}: q, k and v are {', '.join(sorted(map(str, kinds)))}; a dump holds one of "
-                             "float16, bfloat16 and float32")
+            raise InputError(f"layer {number}: q, k and v are {', '.join(sorted(map(str, kinds)))}; a dump holds one "
+                             "of float16, bfloat16 and float32")
         return CapturedLayer(torch.empty(rows, layer.query_heads, layer.head_dim, dtype=query.dtype),
                              torch.empty(layer.kv_heads, tokens, layer.head_dim, dtype=key.dtype),
                              torch.empty(layer.kv_heads, tokens, layer.value_dim, dtype=value.dtype),

@@ -6,9 +6,11 @@ import re
 
 from ..base.arguments import layer_list
 from ..base.errors import UsageError
+from ..base.sample_name import SAMPLE_NAME, is_sample_name
 
 PREFIX = "ATTEST_VLLM_"
-ARGUMENT = "attest_"  # begins the names of a request's own arguments: extra_args of SamplingParams, "vllm_xargs" of HTTP
+# Begins the names of a request's own arguments: extra_args of SamplingParams, "vllm_xargs" of HTTP.
+ARGUMENT = "attest_"
 ARGUMENTS = ("name", "task", "layers", "last", "decode", "positions", "sample")
 
 
@@ -54,8 +56,8 @@ def _read(reader, text, name):
     try:
         return reader(text)
     except Exception as error:  # layer_list raises a type of argparse
-        raise UsageError(f"{name}: expected {error if type(error) is ValueError else 'a list of layers such as 0,4,8-'}, "
-                         f"found {str(text)!r}") from error
+        expected = error if type(error) is ValueError else "a list of layers such as 0,4,8-"
+        raise UsageError(f"{name}: expected {expected}, found {str(text)!r}") from error
 
 
 @dataclasses.dataclass
@@ -98,16 +100,8 @@ def read_wish(settings, request_id, prompt_length, extra_args):
     if not positions or not all(type(p) is int and p >= 0 for p in positions) or sorted(set(positions)) != positions:
         raise UsageError(f"request {request_id}: expected ascending positions of queries, found {positions}")
     name = str(given.get("name", request_id))
-    if name in ("", ".") or "/" in name or "\0" in name:
-        raise UsageError(f"{ARGUMENT}name: expected a name without '/', found {name!r}")
+    if not is_sample_name(name):
+        raise UsageError(f"{ARGUMENT}name: expected {SAMPLE_NAME}, found {name!r}")
     layers = _read(layer_list, given["layers"], f"{ARGUMENT}layers") if "layers" in given else settings.layers
     return Wish(name, str(given.get("task", "vllm")), layers, prompt_length, positions, bool(given),
                 json.loads(given.get("sample", "{}")))
-
-
-def chosen_numbers(ranges, num_layers):
-    """The layer numbers that `ranges` (of layer_list) means."""
-    highest = max(first if last is None else last for first, last in ranges)
-    if highest >= num_layers:
-        raise UsageError(f"there is no layer {highest}, the model has {num_layers}")
-    return {layer for first, last in ranges for layer in range(first, num_layers if last is None else last + 1)}

@@ -1,25 +1,19 @@
 """Writes what was captured of one request as a dump."""
-import datetime
 import os
 import urllib.parse
 
 import numpy as np
 
 from ..base.atomic_text import atomic_text
+from ..base.clock import utc_now
 from ..base.dump_writer import DumpWriter
+from ..base.tensor_bits import bits
 from .request import ELEMENT_TYPES
 
 
 def file_name(name, ending):
     """A name of any characters as that of a file in the folder."""
     return urllib.parse.quote(name, safe=" ")[:200] + ending
-
-
-def bits(tensor):
-    """The elements as integers of the same width: NumPy has no bfloat16."""
-    import torch
-
-    return tensor.contiguous().view(torch.int16 if tensor.element_size() == 2 else torch.int32).numpy()
 
 
 def write_request(folder, engine, request):
@@ -33,7 +27,7 @@ def write_request(folder, engine, request):
         writer.write_header(model=engine.model, num_layers=engine.num_layers,
                             **engine.layers[numbers[0]].geometry(), rope=engine.rope, source=engine.source(),
                             engine=f"vllm {engine.version}", kv_cache=engine.kv_cache(numbers),
-                            created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
+                            created=utc_now())
         writer.write_attributes(engine_rank=engine.rank.attribute())  # for join.py alone
         more = wish.sample
         sample = writer.create_sample(more.get("name", wish.name), wish.task, tokens, positions, more.get("spans", ()),

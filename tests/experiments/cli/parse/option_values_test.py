@@ -1,9 +1,11 @@
-"""Every option of every command, with values that it does not take: one sentence that names the option, what was given
-and what is expected, in none of the words of the library that parses the command line."""
+"""Every option of the commands in COMMANDS, with values that it does not take: one sentence that names the option, what
+was given and what is expected, in none of the words of the library that parses the command line. The tests of the
+commands in ELSEWHERE have their options."""
 
 import os
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -100,10 +102,26 @@ COMMANDS = {
     "list": ([], [COMMON]),
     "demo": ([], [{"--output": ("a folder's name", ["''"])}, COMMON]),
 }
+ELSEWHERE = {
+    "prompts": "../../python/prompts/make_tasks_torch_test.py", "capture": "../../python/capture/capture_refusals_torch_test.py",
+    "tasks": "../../python/tasks/task_options_torch_test.py", "report": "../../commands/report_test.py",
+    "weights": "../../commands/weights_test.py", "table": "../../commands/table_test.py", "compare": "../../commands/compare_refusals_test.py",
+    "claims": "../../commands/claims_test.py", "validate": "../../commands/validate_inputs_test.py", "monitor": "../../commands/monitor_test.py"}
 NOT_CHECKED = {"--rope", "--take"}  # any text; perhaps no file
 CASES = [(command, option, expected, "" if value == "''" else value)
          for command, (_, tables) in COMMANDS.items() for table in tables for option, (expected, values) in table.items()
          for value in values]
+
+
+def commands_of(*group):
+    text = subprocess.run([ATTEST, *group, "--help"], capture_output=True, text=True, check=True).stdout
+    return [" ".join((*group, name)) for name in re.findall(r"^  ([a-z]+)  ", text.partition("Subcommands:")[2], re.MULTILINE)]
+
+
+def test_every_command_is_in_a_table():
+    commands = [command for command in commands_of() if command != "bench"] + commands_of("bench")
+    assert sorted(commands) == sorted([*COMMANDS, *ELSEWHERE])
+    assert all((Path(__file__).parent / test).is_file() for test in ELSEWHERE.values())
 
 
 def complaint(folder, command, *arguments):

@@ -1,14 +1,18 @@
 """An exception of a script's command becomes one line and an exit code."""
 import errno
+import importlib
 import os
+import pathlib
 import signal
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
+from attest.base import command
 from attest.base.command import raise_if_interrupted, run_command
-from attest.base.errors import DumpError, InputError, OutputError, UsageError
+from attest.base.errors import AttestError, InputError, OutputError, UsageError
 
 
 def ends(error):
@@ -20,7 +24,7 @@ def ends(error):
 
 @pytest.mark.parametrize("error, code, line", [
     (None, 0, ""),
-    (DumpError("general"), 1, "it: general\n"),
+    (AttestError("general"), 1, "it: general\n"),
     (UsageError("usage"), 2, "it: usage\n"),
     (InputError("a\nb\x1b[2J \ud800 é"), 4, "it: a\\x0ab\\x1b[2J \\ud800 é\n"),
     (OutputError("output"), 5, "it: output\n"),
@@ -39,6 +43,31 @@ def test_a_missing_module_says_how_to_get_it(capsys):
         "runs, installs them into .venv\n")
 
 
+@pytest.mark.parametrize("extra, in_checkout, beside_a_wheel", [
+    ("models", "cmake/setup.sh, which ./attest runs, installs them into .venv", "pip install 'attest[models]' installs them"),
+    ("llama", "cmake/setup.sh, which ./attest runs, installs them into .venv", "pip install 'attest[llama]' installs them"),
+    ("lm_eval", "cmake/setup.sh --lm-eval installs them into .venv", "pip install 'attest[lm_eval]' installs them"),
+    ("vllm", "cmake/setup.sh --vllm installs them into .venv-vllm", "pip install vllm installs them")])
+def test_each_extra_has_its_advice(extra, in_checkout, beside_a_wheel, capsys, monkeypatch):
+    project = tomllib.loads((pathlib.Path(os.environ["ATTEST_SOURCE_DIR"]) / "pyproject.toml").read_text())["project"]
+    assert extra == "vllm" or extra in project["optional-dependencies"]
+    for root, advice in ("/checkout", in_checkout), (None, beside_a_wheel):
+        monkeypatch.setattr(command, "checkout", lambda: root)
+        assert run_command("it", "x", lambda: __import__("no_such_module"), extra=extra) == 5
+        assert capsys.readouterr().err.endswith(f"; {advice}\n")
+
+
+@pytest.mark.parametrize("module, words, extra", [
+    ("capture", ["m", "p.jsonl"], "models"), ("capture", ["m.gguf", "p.jsonl"], "llama"), ("lm_eval", [], "lm_eval"),
+    ("vllm_plugin", ["m", "p.jsonl"], "vllm")])
+def test_each_command_names_its_extra(module, words, extra, monkeypatch):
+    entry, seen = importlib.import_module(f"attest.{module}.__main__"), []
+    monkeypatch.setattr(entry, "run_command", lambda *_, extra="models": seen.append(extra) or 0)
+    monkeypatch.setattr(entry, "end_process", lambda code: None)
+    entry.main(*[words] * (module != "lm_eval"))
+    assert seen == [extra]
+
+
 def caused(error, cause):
     error.__cause__ = cause
     return error
@@ -46,11 +75,12 @@ def caused(error, cause):
 
 @pytest.mark.parametrize("error, line", [
     (MemoryError(), "it: out of memory\n"),
+    (type("OutOfMemoryError", (RuntimeError,), {})("CUDA out of memory.\nmore"), "it: out of the GPU's memory (CUDA out of memory.)\n"),
     (OSError(errno.EMFILE, "Too many open files", "x.py"), "it: too many open files (ulimit -n)\n"),
     (RuntimeError("can't start new thread"), "it: no further process or thread can be started (ulimit -u)\n"),
     (caused(ImportError("a paragraph"), ImportError("libx.so: failed to map segment from shared object")), "it: out of memory\n"),
     (caused(InputError("a.npz: cannot be opened"), OSError(errno.EMFILE, "Too many open files")), "it: a.npz: cannot be opened\n"),
-    (caused(DumpError("internal error"), MemoryError()), "it: out of memory\n"),
+    (caused(AttestError("internal error"), MemoryError()), "it: out of memory\n"),
 ])
 def test_limits_of_the_machine_are_no_defects(error, line, capsys):
     assert ends(error) == 5 and capsys.readouterr().err == line

@@ -4,14 +4,12 @@ import json
 import statistics
 
 import pytest
+from torch_or_skip import torch, transformers  # before what needs them
 
-torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup.sh --torch)")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed (cmake/setup.sh --torch)")
-
-import standin  # noqa: E402
-from attest.bench_model import __main__ as command  # noqa: E402
-from attest.bench_model import caches, points  # noqa: E402
-from attest.bench_model.model import load_decoder  # noqa: E402
+import standin
+from attest.bench_model import __main__ as command
+from attest.bench_model import caches, points
+from attest.bench_model.model import load_decoder
 
 LAYERS, KV_HEADS, HEADS, DIM = 2, 2, 4, 16
 SHAPE = dict(

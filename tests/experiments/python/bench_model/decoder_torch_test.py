@@ -1,14 +1,12 @@
 """The decoder of `attest bench model` beside transformers: tiny models of each family, and what it refuses."""
 
 import pytest
+from torch_or_skip import torch, transformers  # before what needs them
 
-torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup.sh --torch)")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed (cmake/setup.sh --torch)")
-
-from attest.base.errors import InputError  # noqa: E402
-from attest.bench_model.caches import DenseCache, key_exponents, made_keys_and_values  # noqa: E402
-from attest.bench_model.decoder import Decoder, refuse_other_families  # noqa: E402
-from attest.bench_model.model import load_config, random_weights, shape_of_llama31_8b  # noqa: E402
+from attest.base.errors import InputError
+from attest.bench_model.caches import DenseCache, key_exponents, made_keys_and_values
+from attest.bench_model.decoder import Decoder, refuse_other_families
+from attest.bench_model.model import load_config, random_weights, shape_of_llama31_8b
 
 SMALL = dict(
     vocab_size=97,

@@ -4,13 +4,12 @@ import os
 import subprocess
 from types import SimpleNamespace
 
+import h5py
 import pytest
+from torch_or_skip import torch  # before what needs it
 
-torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup.sh --torch)")
-h5py = pytest.importorskip("h5py")
-
-from attest.base.errors import DumpError, InputError  # noqa: E402
-from attest.bench_model.kept_shares import for_model, shares_of_dump  # noqa: E402
+from attest.base.errors import AttestError, InputError
+from attest.bench_model.kept_shares import for_model, shares_of_dump
 
 BLOCK, TOKENS = 128, 1500
 LEAST_CELLS_ALIKE = 0.9  # a block at the threshold may fall on either side of it in another arithmetic
@@ -67,6 +66,6 @@ def test_a_model_of_other_depth_takes_layers_in_proportion():
 
 
 def test_a_dump_that_cannot_be_studied(tmp_path):
-    with pytest.raises(DumpError, match="none.h5: cannot be opened") as refused:
+    with pytest.raises(AttestError, match="none.h5: cannot be opened") as refused:
         shares_of_dump(tmp_path / "none.h5", [5.0], "cpu")
     assert refused.value.exit_code == 4

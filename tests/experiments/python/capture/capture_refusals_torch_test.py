@@ -5,6 +5,7 @@ import sys
 import types
 
 import pytest
+import torch
 import transformers
 
 from capture_models import (
@@ -146,6 +147,34 @@ def test_a_model_that_forgets_positions_is_refused(models, tmp_path, capsys, mon
     prompts = write_prompts(tmp_path, {"tokens": token_ids(40)})
     assert run(models("bamba"), prompts, "-o", tmp_path / "dump.h5", "--decode", "2") == 4
     assert "puts the decoded token 40 at position 0, expected 40" in capsys.readouterr().err
+
+
+def out_of_memory(*_, **__):
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nSee the documentation")
+
+
+@pytest.mark.parametrize("where, sentence", [
+    ("forward", "50 tokens and the model do not fit into the memory of cpu; shorter prompts take less"),
+    ("to", "does not fit into the memory of the GPU (CUDA out of memory. Tried to allocate 2.00 GiB.)")])
+def test_a_gpu_without_memory_is_a_limit_of_the_machine(where, sentence, models, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(transformers.LlamaForCausalLM, where, out_of_memory)
+    prompts = write_prompts(tmp_path, {"tokens": token_ids()})
+    assert run(models("llama"), prompts, "-o", tmp_path / "dump.h5") == 5
+    assert capsys.readouterr().err == f"attest: {models('llama')}: {sentence}\n"
+
+
+def test_a_library_of_another_version_is_as_one_that_is_missing(models, tmp_path, capsys, monkeypatch):
+    folder, prompts = models("llama"), write_prompts(tmp_path, {"tokens": token_ids()})
+    monkeypatch.setattr(sys.modules["transformers"], "__version__", "4.57.1")
+    assert run(folder, prompts, "-o", tmp_path / "dump.h5") == 5
+    assert capsys.readouterr().err == f"attest: {sys.executable}: expected transformers 5 or later, found 4.57.1\n"
+
+
+def test_names_of_prompts_are_shown_not_obeyed(models, tmp_path, capsys):
+    prompts = write_prompts(tmp_path, {"tokens": token_ids(), "name": "a\x1b[2Jb"})
+    assert run(models("llama"), prompts, "-o", tmp_path / "dump.h5") == 0
+    said = capsys.readouterr().err
+    assert "a\\x1b[2Jb: 50 tokens" in said and "\x1b" not in said
 
 
 def test_a_failing_model_is_one_sentence(models, tmp_path, capsys, monkeypatch):

@@ -341,10 +341,13 @@ def test_damaged_records_are_refused(tmp_path, content):
     assert code == 4 and said.startswith("attest: ") and said.count("\n") == 0, said
 
 
-def test_options_for_arrays_are_refused(tmp_path):
+@pytest.mark.parametrize("option, value", [
+    ("--layout", "THD"), ("--q", "q"), ("--scale", "0.5"), ("--softcap", "30"), ("--span", "0:1"), ("--positions", "0"),
+    ("--window-layers", "1"), ("--bfloat16-bits", None)])
+def test_options_for_arrays_are_refused(tmp_path, option, value):
     record_decode(FlightRecorder(tmp_path / "calls"), Requests(queries=(1, 1, 1)))
-    code, said = refused(tmp_path / "calls", "--layout", "THD")
-    assert (code, said) == (2, "attest: --layout: is for arrays in files, what it says the flight recorder's calls tell")
+    code, said = refused(tmp_path / "calls", option, *filter(None, [value]))
+    assert (code, said) == (2, f"attest: {option}: is for arrays in files, what it says the flight recorder's calls tell")
 
 
 def test_signatures_name_positional_arguments():

@@ -78,7 +78,7 @@ def write_safetensors(path, tensors):
 
 
 class FlightRecorder:
-    def __init__(self, folder, process=77, tuples=True):
+    def __init__(self, folder, process=77):
         self.folder, self.process, self.number = folder, process, 0
         folder.mkdir(exist_ok=True)
 

@@ -114,6 +114,16 @@ def test_results_are_no_dump(folder):
     assert "a.h5: " in run(folder, 4)
 
 
+@pytest.mark.parametrize("option, value, sentence", [
+    ("--scale", "0.5", "is for arrays in files, what it says the plugin's dumps tell"),
+    ("--model", "m", "is for arrays and recordings, what it says the plugin's dumps tell"),
+    ("--num-layers", "9", "is for arrays and recordings, what it says the plugin's dumps tell"),
+    ("--last", "2", "is for a folder of FlashInfer's flight recorder, the plugin's dumps have the queries that their requests "
+                    "asked for")])
+def test_options_of_other_sources_are_refused(folder, option, value, sentence):
+    assert run(folder, 2, "dump.h5", option, value) == f"attest: {option}: {sentence}\n"
+
+
 def test_the_output_is_no_input(folder):
     before = (folder / "a.h5").read_bytes()
     assert "is an input, too" in run(folder, 2, "plugin/a.h5", "--force")

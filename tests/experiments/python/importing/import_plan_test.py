@@ -1,9 +1,15 @@
 """Which arrays make a dump: checks of names, types, shapes and options."""
+import dataclasses
+import os
+import re
+import subprocess
+
 import numpy as np
 import pytest
 
 from array_files import memory_array, message_of
-from attest.importing.plan import ImportOptions, plan_import
+from attest.base.sample_name import SAMPLE_NAME
+from attest.importing.plan import ImportOptions, option_of, plan_import
 
 
 def zeros(name, *shape):
@@ -83,10 +89,10 @@ def test_shapes_that_make_no_dump_are_refused(q, k, v, sentence):
 @pytest.mark.parametrize("options, sentence", [
     (dict(positions=[5]), "memory: tensor 'q': expected 1 queries, as many as --positions has, found 2"),
     (dict(positions=[5, 9]), "memory: tensor 'k': expected tokens beyond position 9, found 9"),
-    (dict(positions=[5, 5]), "positions: expected ascending numbers from 0, found 5"),
-    (dict(positions=[-1, 5]), "positions: expected ascending numbers from 0, found -1"),
-    (dict(spans=[[3, 10]]), "spans: expected BEGIN:END within the 9 tokens of sample 'sample', found 3:10"),
-    (dict(spans=[[3, 3]]), "spans: expected BEGIN:END within the 9 tokens of sample 'sample', found 3:3"),
+    (dict(positions=[5, 5]), "--positions: expected ascending numbers from 0, found 5"),
+    (dict(positions=[-1, 5]), "--positions: expected ascending numbers from 0, found -1"),
+    (dict(spans=[[3, 10]]), "--span: expected BEGIN:END within the 9 tokens of sample 'sample', found 3:10"),
+    (dict(spans=[[3, 3]]), "--span: expected BEGIN:END within the 9 tokens of sample 'sample', found 3:3"),
     (dict(layout="HTX"),
      "layout 'HTX': expected each of the letters B (sample), H (head), T (token), D (channel) at most "
      "once, and D"),
@@ -126,10 +132,16 @@ def test_absurd_shapes_are_refused(shape, layout, sentence):
     assert message_of(lambda: plan(*arrays, layout=layout)) == f"memory: tensor 'q': {sentence}"
 
 
+def test_every_field_has_an_option_that_the_command_knows():
+    known = subprocess.run([os.environ["ATTEST_BIN"], "import", "--help"], capture_output=True, text=True, check=True).stdout
+    for field in dataclasses.fields(ImportOptions):
+        assert re.search(rf"^  {option_of(field.name)}\b", known, re.MULTILINE), field.name
+
+
 def test_names_of_samples_must_be_those_of_groups():
     def named(*samples, shape=(1, 1, 1)):
         return message_of(lambda: plan(*(zeros(f"{s}/{role}", *shape) for s in samples for role in "qkv")))
     for name, shown in ((".", "'.'"), ("a\0b", "'a\\x00b'"), ("\ud800", "'\\ud800'")):
-        assert named(name) == f"memory: sample {shown}: the name must be that of one HDF5 group"
+        assert named(name) == f"memory: expected as a sample's name {SAMPLE_NAME}, found {shown}"
     arrays = [zeros(f"a/{role}", 2, 1, 1, 1) for role in "qkv"] + [zeros(f"a-1/{role}", 1, 1, 1) for role in "qkv"]
     assert message_of(lambda: plan(*arrays)) == "memory: expected each sample once, found 'a-1' twice"

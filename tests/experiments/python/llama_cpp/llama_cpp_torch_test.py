@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed (cmake/setup.sh --llama-cpp)")
 gguf = pytest.importorskip("gguf", reason="gguf is not installed (cmake/requirements-tests.txt)")
 pytest.importorskip("transformers", reason="transformers is not installed (cmake/requirements-torch.txt)")
+from attest.llama_cpp.samples import LlamaSamples
 from capture_models import T, attention, capture, read, run, token_ids, write_prompts
 from gguf_models import FAMILIES, WINDOWED, interleaved, make_gguf
 
@@ -207,12 +208,44 @@ def test_greedy_tokens_are_those_of_transformers(models, tmp_path):
         assert reference["samples/p/tokens"][:].tolist() == dump["samples/p/tokens"][:].tolist()
 
 
-def test_an_interrupted_capture_goes_on(models, tmp_path, capsys):
+def test_an_unknown_token_is_refused(models, tmp_path, capsys):
     prompts = [{"name": "a", "tokens": token_ids(20)}, {"name": "b", "tokens": [256, 9999]}]
-    capture_gguf(models, tmp_path, "llama", "--resume", "--last", 2, prompts=prompts, expect=4)
-    said = capsys.readouterr().err
-    assert "prompts.jsonl:2: token 9999 is not in the model's vocabulary of 260" in said
-    assert (tmp_path / "d.h5.partial/dump-0.h5").exists()
+    capture_gguf(models, tmp_path, "llama", "--last", 2, prompts=prompts, expect=4)
+    assert "prompts.jsonl:2: token 9999 is not in the model's vocabulary of 260" in capsys.readouterr().err
+
+
+def contents(dump):
+    """Every data set and attribute, but for those of the command."""
+    found = {("", name): value for name, value in dump.attrs.items() if name not in ("source", "created")}
+
+    def visit(name, entry):
+        found.update({(name, attribute): value for attribute, value in entry.attrs.items()})
+        if isinstance(entry, h5py.Dataset):
+            found[name, None] = entry[()].tobytes()
+
+    dump.visititems(visit)
+    dump.close()
+    return found
+
+
+def test_an_interrupted_capture_goes_on(models, tmp_path, capsys, monkeypatch):
+    prompts = [{"name": name, "tokens": token_ids(count)} for name, count in (("a", 20), ("b", 30), ("c", 25))]
+    whole = contents(capture_gguf(models, tmp_path, "llama", "--last", 2, prompts=prompts))
+    write, written = LlamaSamples.write, []
+
+    def interrupted(self, prompt, writer):
+        if written == ["a"]:
+            raise KeyboardInterrupt
+        written.append(prompt.name)
+        return write(self, prompt, writer)
+
+    monkeypatch.setattr(LlamaSamples, "write", interrupted)
+    capture_gguf(models, tmp_path, "llama", "--resume", "--last", 2, prompts=prompts, expect=130)
+    assert os.listdir(tmp_path / "d.h5.partial") and (tmp_path / "d.h5.partial/dump-0.h5").exists()
+    written[:] = ["resumed"]
+    resumed = contents(capture_gguf(models, tmp_path, "llama", "--resume", "--last", 2, prompts=prompts))
+    assert written == ["resumed", "b", "c"] and resumed == whole and not (tmp_path / "d.h5.partial").exists()
+    assert "resumed: 1 of 3 prompts were finished before" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options, code, sentence", [

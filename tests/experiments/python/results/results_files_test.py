@@ -89,7 +89,7 @@ def test_scales_hold_the_values_of_the_axes(study):
 @pytest.mark.parametrize("engine", ["h5netcdf", "netcdf4"])
 def test_xarray_has_named_axes_and_coordinates(study, xarray, engine):
     if engine == "netcdf4":
-        pytest.importorskip("netCDF4", reason="netCDF4 is not installed")
+        pytest.importorskip("netCDF4", reason="netCDF4 is not installed (cmake/requirements-tests.txt)")
     for label, settings in {"exact": 1, "ffd": 3, "quest": 2}.items():
         with xarray.open_dataset(study, engine=engine, group=f"{SAMPLE}/{label}") as group:
             assert dict(group.sizes) == {"layer": 3, "query": 5, "head": 8, "setting": settings, "lambda": 2, "token": 8}
@@ -127,6 +127,12 @@ def test_the_examples_of_the_page(study, xarray, capsys, monkeypatch):
     assert "['exact', 'ffd', 'quest']" in capsys.readouterr().out
 
 
+def test_a_selector_that_the_study_lacks_is_refused(study, xarray):
+    for chosen in (["ffd", "no_such"], ["no_such"]):
+        with pytest.raises(ValueError, match="has no selector no_such, expected some of exact, ffd, quest"):
+            results.cells(study, selectors=chosen)
+
+
 def test_all_cells_of_a_study_are_one_frame(study, xarray):
     cells = results.cells(study)
     assert len(cells) == 3 * 5 * 8 * (1 + 3 + 2)
@@ -151,7 +157,7 @@ def test_a_part_of_the_cells(study, xarray):
     cells = results.cells(study, metrics=["lse_error"], selectors=["quest"])
     assert list(cells)[-3:] == ["setting_label", "dense", "lse_error"] and set(cells.selector) == {"quest"}
     for wrong in ({"metrics": ["recal"]}, {"selectors": ["x"]}):
-        with pytest.raises(ValueError, match="results.h5: has no (metric recal|cells of these selectors)"):
+        with pytest.raises(ValueError, match="results.h5: has no (metric recal|selector x)"):
             results.cells(study, **wrong)
 
 

@@ -87,6 +87,11 @@ def test_bfloat16_and_compression(tmp_path):
     check(dump, "a", [0], 2, exact=False)
 
 
+def test_the_model_may_have_another_name(tmp_path):
+    paths = [write(tmp_path, request, Rank(), [0], 2) for request in "ab"]
+    assert join(tmp_path, *paths, model_name="other").attrs["model"] == "other"
+
+
 def test_one_rank(tmp_path):
     check(join(tmp_path, write(tmp_path, "a", Rank(), [0, 1], 2)), "a", [0, 1], 2)
 

@@ -1,8 +1,9 @@
 """attest.vllm_plugin.settings: what to capture, from the environment and from a request's own arguments."""
 import pytest
 
+from attest.base.arguments import chosen_layers
 from attest.base.errors import UsageError
-from attest.vllm_plugin.settings import chosen_numbers, read_settings, read_wish
+from attest.vllm_plugin.settings import read_settings, read_wish
 
 
 def settings(**given):
@@ -18,7 +19,7 @@ def test_without_a_folder_nothing_is_captured():
 def test_the_environment_says_what_to_capture():
     found = settings(layers="0,2-3,7-", last="2", decode="0", requests="3", memory="0.5")
     assert (found.folder, found.last, found.decode, found.requests, found.memory) == ("/dumps", 2, 0, 3, 0.5)
-    assert chosen_numbers(found.layers, 9) == {0, 2, 3, 7, 8}
+    assert chosen_layers(found.layers, 9) == {0, 2, 3, 7, 8}
 
 
 @pytest.mark.parametrize("name, text, expected", [
@@ -45,7 +46,7 @@ def test_a_request_has_arguments_of_its_own():
            "other": "not ours"}
     wish = read_wish(settings(requests="0"), "r1", 10, own)
     assert (wish.name, wish.task, wish.positions, wish.own) == ("box", "niah", [9, 10], True)
-    assert chosen_numbers(wish.layers, 3) == {1, 2}
+    assert chosen_layers(wish.layers, 3) == {1, 2}
     assert read_wish(settings(requests="0"), "r2", 10, {"other": 1}) is None
     assert read_wish(settings(), "r3", 10, {"attest_positions": "[2, 5]"}).positions == [2, 5]
 
@@ -56,12 +57,8 @@ def test_a_request_has_arguments_of_its_own():
     ({"attest_positions": [3, 3]}, "request r1: expected ascending positions of queries, found .3, 3."),
     ({"attest_positions": []}, "request r1: expected ascending positions"),
     ({"attest_last": 0, "attest_decode": 0}, "request r1: expected ascending positions"),
-    ({"attest_name": "a/b"}, "attest_name: expected a name without '/', found 'a/b'")])
+    ({"attest_name": "a/b"}, "attest_name: expected the name of one HDF5 group.*, found 'a/b'"),
+    ({"attest_name": "."}, "attest_name: expected the name of one HDF5 group.*, found '.'")])
 def test_wrong_arguments_are_refused(own, sentence):
     with pytest.raises(UsageError, match=sentence):
         read_wish(settings(), "r1", 10, own)
-
-
-def test_a_layer_that_the_model_has_not_is_refused():
-    with pytest.raises(UsageError, match="there is no layer 9, the model has 8"):
-        chosen_numbers([(3, 9)], 8)

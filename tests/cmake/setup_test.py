@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def set_up(tmp_path, *arguments, root=ROOT, **environment):
@@ -37,7 +37,7 @@ def test_an_interpreter_without_torch_is_refused_where_torch_is_needed(tmp_path)
     python.chmod(0o755)
     result, _ = set_up(tmp_path, "--torch", ATTEST_PYTHON=str(python))
     assert result.returncode == 1
-    assert result.stderr.endswith(f"attest: ATTEST_PYTHON={python} has no torch: install torch 2.11 for it, or unset ATTEST_PYTHON.\n")
+    assert result.stderr.endswith(f"attest: ATTEST_PYTHON={python} has no torch: install it there (cmake/requirements-torch.txt), or unset ATTEST_PYTHON.\n")
 
 
 def test_an_interpreter_without_the_capture_scripts_modules_is_used(tmp_path):
