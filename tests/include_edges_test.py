@@ -86,13 +86,13 @@ def test_includes_follow_the_edges(folder):
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("folder", ["kernels", "analysis", "experiments"])
+@pytest.mark.parametrize("folder", ["dumps", "kernels", "analysis", "experiments"])
 def test_the_table_of_a_readme_has_the_order(folder):
-    text = (ROOT / folder / "README.md").read_text().split("`decode/reference/`")[0]  # a second table begins with what callers use
+    text = (ROOT / folder / "README.md").read_text().split("`decode/base/`")[0]  # a second table begins with what callers use
     rows = re.findall(r"^\| (`[\w/]+/`(?:, `\w+/`)*) +\|", text, re.MULTILINE)
     listed = [f"{folder}/{name}" for row in rows for name in re.findall(r"`([\w/]+)/`", row)]
     placed = [ORDER.index(name) for name in listed if name in ORDER]
-    assert len(placed) > 6 and placed == sorted(placed), listed
+    assert len(placed) > 4 and placed == sorted(placed), listed
 
 
 def test_the_order_names_every_folder_with_sources():
