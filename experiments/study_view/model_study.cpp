@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
@@ -87,7 +86,8 @@ SampleCells chosen_layers(const SampleCells& cells, Wanted wanted) {
                      .layers = {},
                      .num_queries = cells.num_queries,
                      .num_heads = cells.num_heads,
-                     .values = {}};
+                     .values = {},
+                     .range = cells.range};
   for (std::size_t y = 0; y < cells.layers.size(); ++y) {
     if (!wanted(cells.layers[y])) continue;
     chosen.layers.push_back(cells.layers[y]);
