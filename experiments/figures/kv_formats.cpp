@@ -192,26 +192,53 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Format>&
   return panels;
 }
 
+/// The recall deficit of the worst 1 % of the cells, or where so few have no 1 %, of the worst.
+struct Tail {
+  bool worst = false;
+  double of(const Format& format) const { return worst ? format.ladders[0].worst : format.ladders[0].p99; }
+};
+Tail tail_of(std::span<const Format* const> formats) {
+  return {std::ranges::any_of(formats, [](const Format* format) { return format->ladders[0].count < kMinCellsP99; })};
+}
+
+/// Which of keys and values cost more recall, if either do in the digits that are shown.
+Finding apart_finding(const Apart& row) {
+  const Tail tail = tail_of(std::array{row.keys, row.values});
+  const bool keys = tail.of(*row.keys) > tail.of(*row.values);
+  const std::string more = fmt::format("{:.3g}", tail.of(keys ? *row.keys : *row.values)),
+                    less = fmt::format("{:.3g}", tail.of(keys ? *row.values : *row.keys));
+  const char* const of = tail.worst ? "in the worst cell" : "or more in 1 % of the cells";
+  return {.text = more == less ? fmt::format("{}: keys cost as much recall as values do (a deficit of {} {}).",
+                                             display_name(row.format), more, of)
+                               : fmt::format("{}: {} cost more recall than {} do (a deficit of {} against {} {}).",
+                                             display_name(row.format), keys ? "keys" : "values",
+                                             keys ? "values" : "keys", more, less, of),
+          .number = more};
+}
+
 std::vector<Finding> findings_of(const std::vector<Format>& formats) {
   std::vector<Finding> findings;
   constexpr double kSerious = 0.1;
-  const auto deficit = [](const Format* format) { return format->ladders[0].p99; };
   for (const Format& format : formats) {
     if (!std::isnan(format.layer)) continue;
     std::vector<const Format*> layers;
     for (const Format& other : formats)
       if (!std::isnan(other.layer) && other.selector == format.selector) layers.push_back(&other);
-    const Format& worst = **std::ranges::max_element(layers, {}, deficit);
+    const Tail of_layers = tail_of(layers), of_all = tail_of(std::array{&format});
+    const Format& worst =
+        **std::ranges::max_element(layers, {}, [&](const Format* layer) { return of_layers.of(*layer); });
     const Ladder &recall = format.ladders[0], &lse = format.ladders[1];
     findings.push_back(
-        {.text =
-             fmt::format("{}, {:.4g} bytes per token and KV head: the recall deficit is {:.3g} in the mean, {:.3g} or "
-                         "more in 1 % and {:.3g} in the worst of {} cells, the LSE error {:.3g} in the mean and "
-                         "{:.3g} nats in the worst; the worst layer is {} ({:.3g} or more in 1 %).",
-                         display_name(format.label()), format.bytes, recall.mean, recall.p99, recall.worst,
-                         recall.count, lse.mean, lse.worst, worst.layer, deficit(&worst)),
-         .severity = recall.p99 > kSerious ? Severity::warning : Severity::note,
-         .number = fmt::format("{:.3g}", recall.p99),
+        {.text = fmt::format(
+             "{}, {:.4g} bytes per token and KV head: the recall deficit is {:.3g} in the mean{} and {:.3g} "
+             "in the worst of {} cells, the LSE error {:.3g} in the mean and {:.3g} nats in the worst; the "
+             "worst layer is {} ({:.3g} {}).",
+             display_name(format.label()), format.bytes, recall.mean,
+             of_all.worst ? "" : fmt::format(", {:.3g} or more in 1 %", recall.p99), recall.worst, recall.count,
+             lse.mean, lse.worst, worst.layer, of_layers.of(worst),
+             of_layers.worst ? "in its worst cell" : "or more in 1 %"),
+         .severity = of_all.of(format) > kSerious ? Severity::warning : Severity::note,
+         .number = fmt::format("{:.3g}", of_all.of(format)),
          .place = MapPlace{.metric = "recall",
                            .selector = format.label(),
                            .setting = {},
@@ -219,16 +246,7 @@ std::vector<Finding> findings_of(const std::vector<Format>& formats) {
                            .layer = static_cast<int>(worst.layer)}});
   }
   for (const Apart& row : apart(formats))
-    if (row.keys != nullptr && row.values != nullptr) {
-      const bool keys = deficit(row.keys) > deficit(row.values);
-      findings.push_back(
-          {.text =
-               fmt::format("{}: {} cost more recall than {} do (a deficit of {:.3g} against {:.3g} or more in 1 % of "
-                           "the cells).",
-                           display_name(row.format), keys ? "keys" : "values", keys ? "values" : "keys",
-                           deficit(keys ? row.keys : row.values), deficit(keys ? row.values : row.keys)),
-           .number = fmt::format("{:.3g}", deficit(keys ? row.keys : row.values))});
-    }
+    if (row.keys != nullptr && row.values != nullptr) findings.push_back(apart_finding(row));
   return findings;
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "analysis/statistics/ladder.h"
+#include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/quality_curves.h"
 #include "experiments/study_view/selector_choice.h"
@@ -175,13 +176,21 @@ std::vector<Finding> findings_of(const std::vector<Point>& points) {
     if (!p.selector->is_oracle()) real.push_back(&p);
     if (first_ffd == points.end() || p.selector != first_ffd->selector) continue;
     const Ladder& l = p.recall();
-    findings.push_back({.text = fmt::format("{}: the recall deficit is {:.3g} in the mean and {:.3g} in the median, "
-                                            "{:.3g} or more in 1 % and {:.3g} or more in 0.1 % of {} cells, {:.3g} in "
-                                            "the worst.",
-                                            p.named(), l.mean, l.median, l.p99, l.p999, l.count, l.worst),
-                        .severity = l.worst > kSerious ? Severity::warning : Severity::note,
-                        .number = fmt::format("deficit {:.3g}", l.worst),
-                        .place = place(p)});
+    const std::string cells = counted(l.count, "cell");
+    const std::string tail =
+        l.count < kMinCellsP99 ? fmt::format("{:.3g} in the worst of {}", l.worst, cells)
+        : l.count < kMinCellsP999
+            ? fmt::format("{:.3g} or more in 1 % of {}, {:.3g} in the worst", l.p99, cells, l.worst)
+            : fmt::format(
+                  "{:.3g} or more in 1 % and {:.3g} or more in 0.1 % of {}, {:.3g} in "
+                  "the worst",
+                  l.p99, l.p999, cells, l.worst);
+    findings.push_back(
+        {.text = fmt::format("{}: the recall deficit is {:.3g} in the mean and {:.3g} in the median, {}.", p.named(),
+                             l.mean, l.median, tail),
+         .severity = l.worst > kSerious ? Severity::warning : Severity::note,
+         .number = fmt::format("deficit {:.3g}", l.worst),
+         .place = place(p)});
   }
   if (real.size() < 2) return findings;
   const auto worst = [](const Point* p) { return p->recall().worst; };
