@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -55,7 +56,7 @@ struct Shown {
 bool is_global(const PooledSelector& ffd) { return ffd.option("pseudo_max").starts_with("global"); }
 
 /// The first ffd with delta 5, the same with the true maximum instead of the pseudo-max, and the top-delta oracle by
-/// blocks (under the same GQA policy if there is one): what flat heads keep under any top-delta rule.
+/// blocks (under the same GQA policy if there is one): what flat heads keep without a pseudo-max.
 std::vector<Shown> shown_selectors(const ModelStudy& study) {
   const PooledSelector* ffd = first_top_delta_ffd(
       study, [](const PooledSelector& selector) { return index_of(selector.group, kDelta) && !is_global(selector); });
@@ -199,18 +200,26 @@ std::vector<Finding> findings_of(const std::vector<ClassRow>& rows) {
   std::vector<Finding> findings;
   for (std::size_t i = 0; i + 1 < rows.size(); i += kClasses.size()) {
     const ClassRow &regular = rows[i], &hard = rows[i + 1];
+    const auto both = [&](std::string_view metric) {  // classes may be empty, and results lack a metric
+      return !std::isnan(regular.mean(metric)) && !std::isnan(hard.mean(metric));
+    };
+    if (!both("keep_ratio")) continue;
     const std::string label = display_name(regular.shown->selector->group.label);
+    const std::string hits = both("salient_hit_rate")
+                                 ? fmt::format("; their salient hit rates are {:.2f} and {:.2f} %",
+                                               regular.mean("salient_hit_rate"), hard.mean("salient_hit_rate"))
+                                 : "";
     findings.push_back(
         {.text =
              fmt::format("{} at delta {:g} keeps {:.2f} % of the tokens of regular pairs and {:.2f} % of proxy-error "
-                         "pairs ({:.1f} % of all); their salient hit rates are {:.2f} and {:.2f} %.",
-                         label, kDelta, regular.mean("keep_ratio"), hard.mean("keep_ratio"), 100 * hard.share,
-                         regular.mean("salient_hit_rate"), hard.mean("salient_hit_rate")),
+                         "pairs ({:.1f} % of all){}.",
+                         label, kDelta, regular.mean("keep_ratio"), hard.mean("keep_ratio"), 100 * hard.share, hits),
          .number = fmt::format("{:.2f} % kept", hard.mean("keep_ratio")),
          .place = MapPlace{.metric = "keep_ratio",
                            .selector = regular.shown->selector->group.label,
                            .setting = fmt::format("{:g}", kDelta)}});
     if (i == 0) {
+      if (!both("pseudo_max_gap_exact")) continue;
       const double low = regular.mean("pseudo_max_gap_exact"), high = hard.mean("pseudo_max_gap_exact");
       findings.push_back(
           {.text = fmt::format("The pseudo-max of {} falls short of the true maximum by {:.3f} nats on average on "
@@ -224,7 +233,7 @@ std::vector<Finding> findings_of(const std::vector<ClassRow>& rows) {
       findings.push_back(
           {.text =
                fmt::format("{} needs no pseudo-max and keeps {:.2f} times as much of proxy-error pairs as of regular "
-                           "ones ({:.2f} times for {}): flat heads keep more under any top-delta rule.",
+                           "ones ({:.2f} times for {}).",
                            label, hard.mean("keep_ratio") / regular.mean("keep_ratio"),
                            rows[1].mean("keep_ratio") / rows[0].mean("keep_ratio"),
                            display_name(rows[0].shown->selector->group.label)),
