@@ -174,7 +174,7 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
                      "each block; in single rows (query, head) it does in up to {} (paper's form: {}).",
                      percent(above_block), percent(above_paper))
                : fmt::format("The mean measured tail exceeds the bound with the steps of each block in {}{}; in single "
-                             "rows (query, head) in up to {} (paper's form: {}): the noise is neither independent nor "
+                             "rows (query, head) in up to {} (paper's form: {}): the noise is not both independent and "
                              "of mean zero there.",
                              join(places, ", "), total > kMost ? fmt::format(" and {} more", total - kMost) : "",
                              percent(above_block), percent(above_paper)),
