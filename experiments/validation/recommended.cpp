@@ -34,6 +34,8 @@ Guarantee guarantee_of(const JsonPlace& claim) {
   Guarantee guarantee{.kind = static_cast<GuaranteeKind>(index(claim["kind"], kGuaranteeNames)),
                       .confidence = claim["confidence"].number(),
                       .seed = claim["seed"].unsigned_whole()};
+  if (!guarantee.certifies())
+    claim["kind"].refuse("prompts or mean: what was only observed certifies nothing that later prompts could break");
   if (guarantee.kind != GuaranteeKind::mean) {
     guarantee.max_violating = claim["beta"].number();
   } else {
