@@ -88,12 +88,17 @@ std::vector<std::size_t> ordered_predictors(const OutcomeRuns& all, const std::v
   return order;
 }
 
-std::string outcome_words() {
+std::string run_words() {
+  return "A run is a prompt answered through a selector at a setting; it failed if dense attention answers right and "
+         "the run wrong.";
+}
+
+std::string interval_words() { return "Intervals are cluster bootstraps over prompts (95 %, percentiles)."; }
+
+std::string fewest_words() {
   return fmt::format(
-      "A run is a prompt answered through a selector at a setting; it failed if dense attention answers right and the "
-      "run wrong. Intervals are cluster bootstraps over prompts (95 %, percentiles); no number stands for fewer than "
-      "{} failures or right runs, or for those of fewer than {} prompts.",
-      kFewestRuns, kFewestPrompts);
+      "No number stands for fewer than {} failures or right runs, or for those of fewer than {} prompts.", kFewestRuns,
+      kFewestPrompts);
 }
 
 }  // namespace attest
