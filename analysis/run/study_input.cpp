@@ -42,8 +42,12 @@ FoundInput compare(const std::string& path, const Json& input, const std::string
     } else if (status.bytes <= max_hashed_bytes && !hash.empty()) {
       found.hashed = true;
       if (content_hash(status) != hash) found.problem = fmt::format("{} has changed since the study", path);
-    } else if (end_time.empty() || modified(status) > end_time) {
-      found.problem = fmt::format("{} was modified after the study and is too large to be hashed here", path);
+    } else if (end_time.empty()) {
+      found.problem =
+          fmt::format("{}: whether it has changed cannot be told, since the manifest has no end of the study", path);
+    } else if (modified(status) > end_time) {
+      found.problem = fmt::format("{} was modified after the study and {}", path,
+                                  hash.empty() ? "has no hash in the manifest" : "is too large to be hashed here");
     }
   } catch (const InputError& error) {
     found.problem = error.what();
