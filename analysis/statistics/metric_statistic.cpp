@@ -112,7 +112,7 @@ MetricStatistic with_statistic(MetricStatistic metric, std::string_view typed, s
                                       : name.starts_with('p') ? level_of(name.substr(1))
                                                               : std::nullopt;
   if (!level)
-    fail(typed, fmt::format("'{}' is not a statistic; expected mean, std, min, max, worst, median, count, ladder, or a "
+    fail(typed, fmt::format("'{}' is not a statistic; expected mean, std, min, max, worst, median, count or a "
                             "quantile such as p99 or p99.9",
                             printable(name)));
   metric.statistic = CellStatistic::quantile;

@@ -14,8 +14,8 @@ QuantilePlace quantile_place(std::size_t count, double p) {
 }
 
 double interpolated(double low, double high, double fraction) {
-  // Neighbours may be infinite: inf - inf and 0 * inf are NaN.
-  return low == high || fraction == 0 ? low : low + fraction * (high - low);
+  // Neighbours may be infinite: inf - inf, 0 * inf and -inf + inf are NaN.
+  return low == high || fraction == 0 || std::isinf(low) ? low : low + fraction * (high - low);
 }
 
 double quantile_of_sorted(std::span<const double> sorted, double p) {
