@@ -24,6 +24,12 @@ struct Tic {
   bool operator==(const Tic&) const = default;
 };
 
+/// The width of a tic's label in digits: a sign before it is as wide as two.
+std::size_t label_characters(const Tic& tic);
+
+/// Whether equal factors are equal lengths: every scale but the linear one.
+bool is_logarithmic(const Axis& axis);
+
 enum class AxisOf : std::uint8_t { x, y, colour };
 
 const Axis& axis_of(const Panel& panel, AxisOf which);

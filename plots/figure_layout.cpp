@@ -151,10 +151,7 @@ void place_entries(FigureLayout& layout, const LegendGrid& grid, double top) {
 double label_width(const Figure& figure, const Panel& panel, AxisOf which, double height_in, double text_scale) {
   const TicSpace space{.length_in = height_in, .character_in = 0, .line_in = kLineHeight * text_scale};
   std::size_t longest = 1;
-  for (const Tic& tic : axis_tics(figure, panel, which, space)) {
-    const bool has_sign = tic.label.starts_with("≤") || tic.label.starts_with("≥");  // as wide as two digits
-    longest = std::max(longest, characters(tic.label) + (has_sign ? 1 : 0));
-  }
+  for (const Tic& tic : axis_tics(figure, panel, which, space)) longest = std::max(longest, label_characters(tic));
   return text_scale * (kTicGap + kTicCharacterWidth * static_cast<double>(longest));
 }
 
@@ -162,15 +159,13 @@ double label_width(const Figure& figure, const Panel& panel, AxisOf which, doubl
 double overhang(const Figure& figure, const Panel& panel, double length_in, double text_scale) {
   const TicSpace space{
       .length_in = length_in, .character_in = kTicCharacterWidth * text_scale, .line_in = kLineHeight * text_scale};
-  const Scale scale = panel.x.scale;
   const Range range = axis_range(figure, panel, AxisOf::x);
-  const auto place = [&](double x) { return scale == Scale::logarithmic || scale == Scale::deficit ? std::log(x) : x; };
+  const auto place = [&](double x) { return is_logarithmic(panel.x) ? std::log(x) : x; };
   double most = 0;
   for (const Tic& tic : axis_tics(figure, panel, AxisOf::x, space)) {
     const double from_low = (place(tic.at) - place(range.low)) / (place(range.high) - place(range.low));
-    const double to_end = scale == Scale::deficit ? from_low : 1 - from_low;  // quality grows to the right
-    const bool has_sign = tic.label.starts_with("≤") || tic.label.starts_with("≥");
-    const double half = space.character_in * (static_cast<double>(characters(tic.label)) + (has_sign ? 1 : 0)) / 2;
+    const double to_end = panel.x.scale == Scale::deficit ? from_low : 1 - from_low;  // quality grows to the right
+    const double half = space.character_in * static_cast<double>(label_characters(tic)) / 2;
     if (std::isfinite(to_end)) most = std::max(most, half - to_end * length_in);
   }
   return most;
