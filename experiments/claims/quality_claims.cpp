@@ -158,7 +158,7 @@ ClaimResult correlation_above_quest(const ModelStudy& study, std::string_view me
 ClaimResult token_ranks(const ModelStudy& study) { return correlation_above_quest(study, "spearman"); }
 ClaimResult block_ranks(const ModelStudy& study) { return correlation_above_quest(study, "spearman_block128"); }
 
-/// A mean at most so far below 1 is called near-perfect.
+/// The least mean recall that is called near-perfect.
 constexpr double kNearPerfect = 0.99;
 
 ClaimResult recall_at(const ModelStudy& study, double delta) {
