@@ -71,7 +71,6 @@ struct Row {
 };
 
 Table table_of(const std::vector<Row>& rows) {
-  constexpr auto number = Column::Kind::number;
   return make_table<Row>(
       rows,
       {{{kCurveColumn, kText}, [](const Row& r) { return r.curve->name(); }},
@@ -81,14 +80,14 @@ Table table_of(const std::vector<Row>& rows) {
        {{"setting", kText, "setting"}, [](const Row& r) { return std::string(name_of(r.curve->selector().kind)); }},
        {{"setting_label", kText, "at"}, [](const Row& r) { return display_name(r.point->setting_label); }},
        {{"layers", kText, "layers"}, [](const Row& r) { return r.curve->group->name; }},
-       {{"recall_mean", number, "recall, mean", 5}, [](const Row& r) { return r.point->recall.mean; }},
-       {{"recall_min", number, "min", 4}, [](const Row& r) { return r.point->recall_min; }},
-       {{"lse_error_max", number, "LSE error, max (nats)"}, [](const Row& r) { return r.point->lse_error_max; }},
-       {{"lse_error_mean", number, "mean", 4}, [](const Row& r) { return r.point->lse_error.mean; }},
-       {{"mass_recall_min", number, "mass kept, min", 4}, [](const Row& r) { return r.point->mass_recall_min; }},
-       {{"keep_ratio", number, "tokens kept", 4}, [](const Row& r) { return r.point->keep.mean; }},
-       {{"io_ratio", number, "bytes read", 4}, [](const Row& r) { return r.point->io.mean; }},
-       {{"cells", number, "cells", 0}, [](const Row& r) { return static_cast<double>(r.point->cells); }}});
+       {{"recall_mean", kNumber, "recall, mean", 5}, [](const Row& r) { return r.point->recall.mean; }},
+       {{"recall_min", kNumber, "min", 4}, [](const Row& r) { return r.point->recall_min; }},
+       {{"lse_error_max", kNumber, "LSE error, max (nats)"}, [](const Row& r) { return r.point->lse_error_max; }},
+       {{"lse_error_mean", kNumber, "mean", 4}, [](const Row& r) { return r.point->lse_error.mean; }},
+       {{"mass_recall_min", kNumber, "mass kept, min", 4}, [](const Row& r) { return r.point->mass_recall_min; }},
+       {{"keep_ratio", kNumber, "tokens kept", 4}, [](const Row& r) { return r.point->keep.mean; }},
+       {{"io_ratio", kNumber, "bytes read", 4}, [](const Row& r) { return r.point->io.mean; }},
+       {{"cells", kNumber, "cells", 0}, [](const Row& r) { return static_cast<double>(r.point->cells); }}});
 }
 
 bool is_shown(const GroupCurve& curve) { return !curve.dense && curve.group->name != "all"; }

@@ -35,14 +35,13 @@ struct ClassMetric {
   PairValue reduce = PairValue::mean;
 };
 const std::vector<ClassMetric>& class_metrics() {
-  constexpr auto number = Column::Kind::number;
   static const std::vector<ClassMetric> metrics = {
-      {"keep_ratio", {"keep_percent", number, "keep (%)", 2}, 100},
-      {"salient_hit_rate", {"hit_rate_percent", number, "salient hits (%)", 2}, 100},
-      {"missed_salient_mass", {"missed_mass_percent", number, "missed mass (%)", 3}, 100},
-      {"lse_error", {"lse_error_max", number, "max LSE error (nats)", 3}, 1, PairValue::max},
-      {"pseudo_max_gap_exact", {"pseudo_max_gap_exact", number, "m - m~ (nats)", 3}, 1},
-      {"pseudo_max_gap_thumbnail", {"pseudo_max_gap_thumbnail", number, "from thumbnails", 3}, 1}};
+      {"keep_ratio", {"keep_percent", kNumber, "keep (%)", 2}, 100},
+      {"salient_hit_rate", {"hit_rate_percent", kNumber, "salient hits (%)", 2}, 100},
+      {"missed_salient_mass", {"missed_mass_percent", kNumber, "missed mass (%)", 3}, 100},
+      {"lse_error", {"lse_error_max", kNumber, "max LSE error (nats)", 3}, 1, PairValue::max},
+      {"pseudo_max_gap_exact", {"pseudo_max_gap_exact", kNumber, "m - m~ (nats)", 3}, 1},
+      {"pseudo_max_gap_thumbnail", {"pseudo_max_gap_thumbnail", kNumber, "from thumbnails", 3}, 1}};
   return metrics;
 }
 
@@ -112,13 +111,12 @@ std::vector<ClassRow> rows_of(const std::vector<Shown>& selectors, const Failure
 }
 
 Table table_of(const std::vector<ClassRow>& rows) {
-  constexpr auto number = Column::Kind::number;
   std::vector<ColumnOf<ClassRow>> columns = {
       {{"label", kText, "selector"}, [](const ClassRow& r) { return legend_title(*r.shown->selector); }},
       {{"role", kText, "role"}, [](const ClassRow& r) { return r.shown->role; }},
       {{"class", kText, "pairs"}, [](const ClassRow& r) { return r.pair_class->name; }},
-      {{"pairs", number, "number", 0}, [](const ClassRow& r) { return r.pairs; }},
-      {{"share_percent", number, "share (%)", 2}, [](const ClassRow& r) { return 100 * r.share; }}};
+      {{"pairs", kNumber, "number", 0}, [](const ClassRow& r) { return r.pairs; }},
+      {{"share_percent", kNumber, "share (%)", 2}, [](const ClassRow& r) { return 100 * r.share; }}};
   for (std::size_t m = 0; m < class_metrics().size(); ++m)
     columns.push_back(
         {class_metrics()[m].column, [m](const ClassRow& r) { return class_metrics()[m].factor * r.means[m]; }});

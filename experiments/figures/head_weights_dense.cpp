@@ -12,8 +12,6 @@
 namespace attest {
 namespace {
 
-constexpr auto kNumber = Column::Kind::number;
-
 /// A selector at one setting.
 struct Kept {
   const SelectorShares* selector = nullptr;

@@ -144,7 +144,6 @@ std::vector<Apart> apart(const std::vector<Format>& formats) {
 }
 
 Table apart_table(const std::vector<Format>& formats) {
-  constexpr auto number = Column::Kind::number;
   std::vector<ColumnOf<Apart>> columns = {
       {{"format", kText, "format"}, [](const Apart& r) { return display_name(r.format); }}};
   struct Side {
@@ -155,7 +154,7 @@ Table apart_table(const std::vector<Format>& formats) {
        {Side{"k", "K", &Apart::keys}, Side{"v", "V", &Apart::values}, Side{"both", "both", &Apart::both}}) {
     const auto add = [&](const char* name, const std::string& title, int digits, auto&& get) {
       columns.push_back(
-          {{fmt::format("{}_{}", side.name, name), number, fmt::format("{}: {}", side.title, title), digits},
+          {{fmt::format("{}_{}", side.name, name), kNumber, fmt::format("{}: {}", side.title, title), digits},
            [of = side.of, get](const Apart& r) { return r.*of == nullptr ? kNaN : get(*(r.*of)); }});
     };
     add("bytes", "bytes per token", 1, [](const Format& f) { return f.bytes; });
