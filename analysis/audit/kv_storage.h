@@ -59,6 +59,9 @@ std::vector<KvStorage> possible_storages(const AttentionLayer& layer, const Laye
 /// The rows of a layer's keys or values, as formats take them.
 KvRows kv_rows(const AttentionLayer& layer, bool keys, bool rotate);
 
+/// Tokens whose keys or values are read at once.
+inline constexpr std::int64_t kTile = 256;
+
 /// Keys and values of a KV head as attention reads them from a cache. Refers to its arguments.
 class StoredHead {
  public:
