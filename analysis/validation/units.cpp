@@ -86,11 +86,13 @@ std::optional<double> stored_dense_value(const Target& target) {
 
 }  // namespace
 
+std::string_view name_of(UnitKind kind) { return kind == UnitKind::layer ? "layer" : "kv_head"; }
+
 std::vector<Unit> units_of(const PromptSet& set, UnitKind kind, std::span<const Target> targets) {
   for (const Target& target : targets)
     if (is_of_model(target.quantity.metric))
       throw UsageError(fmt::format("--per {}: '{}' is of all layers together, which no part of the model has",
-                                   kind == UnitKind::layer ? "layer" : "kv_head", target.quantity.metric));
+                                   name_of(kind), target.quantity.metric));
   if (kind == UnitKind::kv_head)
     for (const Target& target : targets)
       if (target.quantity.info.axes == MetricAxes::query_setting)
@@ -99,7 +101,7 @@ std::vector<Unit> units_of(const PromptSet& set, UnitKind kind, std::span<const 
   if (set.in_fewer_layers > 0)
     throw UsageError(fmt::format(
         "--per {}: {} of {} prompts were not studied in all of the layers {}; choose common ones by --layers",
-        kind == UnitKind::layer ? "layer" : "kv_head", set.in_fewer_layers, set.prompts.size(), join(set.layers, ",")));
+        name_of(kind), set.in_fewer_layers, set.prompts.size(), join(set.layers, ",")));
   std::vector<Unit> units;
   const int group = set.shape.num_query_heads / set.shape.num_kv_heads;
   for (std::size_t row = 0; row < set.layers.size(); ++row) {

@@ -15,6 +15,9 @@ namespace attest {
 /// one setting stay exact whatever the other units do.
 enum class UnitKind : std::uint8_t { layer, kv_head };
 
+/// As option --per has it.
+std::string_view name_of(UnitKind kind);
+
 struct Unit {
   std::size_t row = 0;  ///< index in PromptSet::layers
   int kv_head = -1;     ///< -1: the whole layer

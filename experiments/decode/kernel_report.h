@@ -16,6 +16,9 @@ namespace attest {
 inline constexpr std::string_view kKernelBenchFormat = "attest-kernel-bench";
 inline constexpr int kKernelBenchVersion = 1;
 
+/// Whether a method is dense attention, with which the others are compared.
+inline bool is_baseline(std::string_view method) { return method.starts_with("sdpa_"); }
+
 struct KernelShape {
   int num_query_heads = 0, num_kv_heads = 0, head_dim = 0, value_dim = 0;
   std::string element_type;  ///< "float16" or "bfloat16"

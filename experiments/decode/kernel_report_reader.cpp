@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/results/manifest_inputs.h"
 #include "dumps/base/json_place.h"
 #include "dumps/dump_info.h"
 #include "experiments/decode/kernel_report.h"
@@ -73,7 +74,7 @@ KernelData data_of(const JsonPlace& fields) {
   data.source = fields["source"].one_of({"generated", "dump"});
   if (data.source == "generated") return data;
   data.path = fields["path"].text();
-  data.xxh64_of_1mib = fields["xxh64_of_1MiB"].text();
+  data.xxh64_of_1mib = fields[kContentHashName].text();
   data.model = fields["model"].text();
   return data;
 }
