@@ -194,22 +194,21 @@ std::optional<Finding> finding_of(const ModelStudy& study, const PooledSelector&
     if (layer.lse_error >= std::max(kErrorFactor * largest_error, largest_error + kErrorMargin))
       worse.by_error.insert(layer.layer);
   }
-  const std::string at = setting_in_words(selector.group, setting);
   const bool is_ffd = selector.group.name == "ffd";
-  return Finding{.text = fmt::format(
-                     "{}{}{} without dense layers has {}, against at worst {:.4f} and {:.3g} in the {} studied "
-                     "from layer {} on ({}): {}.",
-                     display_name(selector.group.label), at.empty() ? "" : " at ", at, join(parts, ", "), lowest_recall,
-                     largest_error, later == 1 ? std::string("one layer") : fmt::format("{} layers", later), kEarly,
-                     samples_in_words(layers), worse.text()),
-                 .severity = !is_ffd           ? Severity::note
-                             : worse.is_good() ? Severity::good
-                                               : Severity::warning,
-                 .number = fmt::format("recall {:.4f}", early.front().recall),
-                 .place = MapPlace{.metric = "recall",
-                                   .selector = selector.group.label,
-                                   .setting = selector.group.setting_labels[setting],
-                                   .layer = early.front().layer}};
+  return Finding{
+      .text = fmt::format("{} without dense layers has {}, against at worst {:.4f} and {:.3g} in the {} studied "
+                          "from layer {} on ({}): {}.",
+                          named_setting(selector.group, setting), join(parts, ", "), lowest_recall, largest_error,
+                          later == 1 ? std::string("one layer") : fmt::format("{} layers", later), kEarly,
+                          samples_in_words(layers), worse.text()),
+      .severity = !is_ffd           ? Severity::note
+                  : worse.is_good() ? Severity::good
+                                    : Severity::warning,
+      .number = fmt::format("recall {:.4f}", early.front().recall),
+      .place = MapPlace{.metric = "recall",
+                        .selector = selector.group.label,
+                        .setting = selector.group.setting_labels[setting],
+                        .layer = early.front().layer}};
 }
 
 /// What the exception changes, where the results hold a selector with and without it.

@@ -179,12 +179,11 @@ std::optional<Finding> error_finding(const SelectorShares& selector) {
   double sum = 0;
   std::size_t half = 0;
   while (half < ranked.size() && sum < 0.5) sum += ranked[half++].second;
-  const std::string at = setting_in_words(selector.group(), setting);
-  return Finding{.text = fmt::format("{}{}{}: weighted error {:.3g} logits on average, half of it in {}; most in {}, "
+  return Finding{.text = fmt::format("{}: weighted error {:.3g} logits on average, half of it in {}; most in {}, "
                                      "{:.1f} %.",
-                                     display_name(selector.group().label), at.empty() ? "" : " at ", at,
-                                     shares.mean_error, counted(static_cast<std::int64_t>(half), "head"),
-                                     head_text(ranked.front().first), 100 * ranked.front().second),
+                                     named_setting(selector.group(), setting), shares.mean_error,
+                                     counted(static_cast<std::int64_t>(half), "head"), head_text(ranked.front().first),
+                                     100 * ranked.front().second),
                  .number = fmt::format("{:.3g} logits", shares.mean_error),
                  .place = MapPlace{.metric = "weighted_error_head",
                                    .selector = selector.group().label,

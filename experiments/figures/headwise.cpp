@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <utility>
 
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/selector_choice.h"
@@ -116,7 +116,7 @@ Table map_table(const Policy& policy, const Map& map) {
   using Cell = std::pair<const Head, double>;
   const auto of = [](const std::map<Head, double>& values, const Head& head) {
     const auto found = values.find(head);
-    return found == values.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
+    return found == values.end() ? kNaN : found->second;
   };
   const std::vector<Cell> cells(map.keep.begin(), map.keep.end());
   return make_table<Cell>(cells,

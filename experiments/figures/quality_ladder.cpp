@@ -49,10 +49,7 @@ struct Point {
   const Ladder& recall() const { return ladders[0]; }
   /// A setting of the methods' papers, or the only one that there is.
   bool is_default() const { return is_default_setting(group(), setting) || group().kind == SettingKind::none; }
-  std::string named() const {
-    if (group().kind == SettingKind::none) return label();
-    return fmt::format("{} at {} {}", label(), name_of(group().kind), setting_label());
-  }
+  std::string named() const { return named_setting(group(), setting); }
 };
 
 /// Ascending by bytes read within a selector. Exact attention, which has no badness, is left out.

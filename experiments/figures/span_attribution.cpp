@@ -130,10 +130,9 @@ Finding loss_finding(const LossCurve& curve, std::size_t point, const std::vecto
           : fmt::format("every evidence token is kept by some head{}", !of_model       ? " of " + layer
                                                                        : dense.empty() ? ""
                                                                                        : " of a layer" + others);
-  const std::string at = setting_in_words(curve.group(), curve.curve.points[point].setting);
   const double worst_kept = std::min(1 - lost.worst, losing.empty() ? 1 : losing.front()->points[point].mass_kept);
-  Finding finding{.text = fmt::format("{}{}{}: {}; {}.", display_name(curve.group().label), at.empty() ? "" : " at ",
-                                      at, tokens, of_heads),
+  Finding finding{.text = fmt::format("{}: {}; {}.", named_setting(curve.group(), curve.curve.points[point].setting),
+                                      tokens, of_heads),
                   .severity = worst_kept < kSeriousKept   ? Severity::serious
                               : worst_kept < kWarningKept ? Severity::warning
                               : worst_kept >= kKeptMass   ? Severity::good

@@ -75,10 +75,7 @@ Table table_of(const std::vector<Row>& rows) {
              {{"cells", kNumber, "cells", 0}, [](const Row& r) { return static_cast<double>(r.recall.count); }}});
 }
 
-std::string named(const Row& row) {
-  const std::string at = setting_in_words(row.selector->group, row.setting);
-  return display_name(row.label()) + (at.empty() ? "" : " at " + at);
-}
+std::string named(const Row& row) { return named_setting(row.selector->group, row.setting); }
 
 /// The rows of a selector's setting, by task, over the compared layers.
 std::vector<const Row*> rows_of(const std::vector<Row>& rows, const PooledSelector& selector, std::size_t setting) {

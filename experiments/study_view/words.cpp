@@ -25,6 +25,11 @@ std::string setting_in_words(const StudySelector& group, std::size_t setting) {
   return fmt::format("{} {}", name_of(group.kind), display_name(group.setting_labels[setting]));
 }
 
+std::string named_setting(const StudySelector& group, std::size_t setting) {
+  const std::string at = setting_in_words(group, setting);
+  return display_name(group.label) + (at.empty() ? "" : " at " + at);
+}
+
 std::string layers_in_words(const std::set<int>& layers) {
   std::vector<std::string> runs;
   for (auto first = layers.begin(); first != layers.end();) {

@@ -24,6 +24,9 @@ std::string legend_title(const PooledSelector& selector);
 /// "delta 5", "budget 50%"; empty for a selector without settings.
 std::string setting_in_words(const StudySelector& group, std::size_t setting);
 
+/// "ffd at delta 5"; the label alone of a selector without settings.
+std::string named_setting(const StudySelector& group, std::size_t setting);
+
 /// "layer 1", "layers 0 and 1", "layers 0-3 and 7".
 std::string layers_in_words(const std::set<int>& layers);
 
