@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "analysis/statistics/not_defined.h"
 
 namespace attest {
 
@@ -19,7 +20,7 @@ double interpolated(double low, double high, double fraction) {
 }
 
 double quantile_of_sorted(std::span<const double> sorted, double p) {
-  if (sorted.empty()) return std::numeric_limits<double>::quiet_NaN();
+  if (sorted.empty()) return kNaN;
   const QuantilePlace place = quantile_place(sorted.size(), p);
   return interpolated(sorted[place.below], sorted[std::min(place.below + 1, sorted.size() - 1)], place.fraction);
 }

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <random>
 
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
 #include "dumps/base/parallel_for.h"
 
@@ -18,7 +18,7 @@ namespace {
 /// Of those that are not NaN; NaN if none is.
 double mean_of_defined(std::vector<double> values) {
   std::erase_if(values, [](double x) { return std::isnan(x); });
-  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+  if (values.empty()) return kNaN;
   double mean = 0;
   for (const double x : values) mean += x / static_cast<double>(values.size());
   return mean;

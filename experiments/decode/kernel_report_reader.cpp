@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "analysis/results/manifest_inputs.h"
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/json_place.h"
 #include "dumps/dump_info.h"
 #include "experiments/decode/kernel_report.h"
@@ -34,14 +35,14 @@ double measured(const JsonPlace& at) {
 
 /// NaN for null.
 double number_or_null(const JsonPlace& at) {
-  if (at.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  if (at.is_null()) return kNaN;
   if (at.is_missing() || !at.value().is_number() || !(at.value().number() >= 0))
     at.refuse("a number of at least 0 or null");
   return measured(at);
 }
 /// With room for rounding.
 double cosine_or_null(const JsonPlace& at) {
-  if (at.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  if (at.is_null()) return kNaN;
   const double value = at.is_missing() || !at.value().is_number() ? 2 : at.value().number();
   if (!(std::fabs(value) <= 1 + 1e-6)) at.refuse("a number from -1 to 1 or null");
   return value;
