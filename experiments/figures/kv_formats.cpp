@@ -6,10 +6,10 @@
 #include <map>
 #include <tuple>
 
-#include "analysis/statistics/ladder.h"
 #include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
+#include "experiments/figures/ladder_rungs.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
 
@@ -18,14 +18,7 @@ namespace kv_formats_figure {
 
 constexpr std::string_view kNative = "native";
 
-struct Measure {
-  const char* metric;
-  const char* name;   ///< in the csv
-  const char* title;  ///< of axes
-  Badness badness;
-};
-constexpr std::array kMeasures = {Measure{"recall", "recall_deficit", "recall deficit", Badness::deficit},
-                                  Measure{"lse_error", "lse_error", "LSE error (nats)", Badness::value}};
+constexpr std::array kMeasures = {kRecallMeasure, kLseErrorMeasure};
 
 /// A format over some cells.
 struct Format {
@@ -49,15 +42,8 @@ struct Format {
 /// A rung of a ladder, which is a point of the figure.
 struct Row {
   const Format* format;
-  const char* rung;
-  double Ladder::*value;
+  const Rung* rung;
 };
-struct Rung {
-  const char* name;
-  double Ladder::*value;
-};
-constexpr std::array kRungs = {Rung{"mean", &Ladder::mean}, Rung{"p95", &Ladder::p95}, Rung{"p99", &Ladder::p99},
-                               Rung{"p999", &Ladder::p999}, Rung{"worst", &Ladder::worst}};
 
 /// Bytes of a token in 16 bit, per KV head.
 double dense_bytes(const ModelStudy& study) {
@@ -101,22 +87,23 @@ std::string curve_of(const Format& format) {
 Table figure_table(const std::vector<Format>& formats) {
   std::vector<Row> rows;
   for (const Format& format : formats)
-    for (const Rung& rung : kRungs) rows.push_back({&format, rung.name, rung.value});
+    for (const Rung& rung : kRungs)
+      if (rung.value != &Ladder::median) rows.push_back({&format, &rung});
   std::vector<ColumnOf<Row>> columns = {
       // Layers are drawn at one rung.
       {{kCurveColumn, kText},
        [](const Row& r) {
-         const bool drawn = std::isnan(r.format->layer) || r.value == &Ladder::p99;
-         return curve_of(*r.format) + (drawn ? "" : fmt::format(", {}", r.rung));
+         const bool drawn = std::isnan(r.format->layer) || r.rung->value == &Ladder::p99;
+         return curve_of(*r.format) + (drawn ? "" : fmt::format(", {}", r.rung->name));
        }},
       {{"label", kText}, [](const Row& r) { return display_name(r.format->label()); }},
       {{"k", kText}, [](const Row& r) { return r.format->side("k"); }},
       {{"v", kText}, [](const Row& r) { return r.format->side("v"); }},
       {{"layer"}, [](const Row& r) { return r.format->layer; }},
-      {{"rung", kText}, [](const Row& r) { return std::string(r.rung); }},
+      {{"rung", kText}, [](const Row& r) { return std::string(r.rung->name); }},
       {{"bytes"}, [](const Row& r) { return r.format->bytes; }}};
   for (std::size_t m = 0; m < kMeasures.size(); ++m)
-    columns.push_back({{kMeasures[m].name}, [m](const Row& r) { return r.format->ladders[m].*r.value; }});
+    columns.push_back({{kMeasures[m].name}, [m](const Row& r) { return r.format->ladders[m].*r.rung->value; }});
   columns.push_back({{"cells"}, [](const Row& r) { return static_cast<double>(r.format->ladders[0].count); }});
   return make_table<Row>(rows, columns);
 }
@@ -159,7 +146,7 @@ Table apart_table(const std::vector<Format>& formats) {
     };
     add("bytes", "bytes per token", 1, [](const Format& f) { return f.bytes; });
     for (std::size_t m = 0; m < kMeasures.size(); ++m)
-      for (const Rung rung : {kRungs[0], kRungs[2], kRungs[4]})
+      for (const Rung rung : {kRungs[0], kRungs[3], kRungs[5]})
         add(fmt::format("{}_{}", kMeasures[m].name, rung.name).c_str(),
             fmt::format("{}, {}", kMeasures[m].title, rung.name), 6,
             [m, value = rung.value](const Format& f) { return f.ladders[m].*value; });

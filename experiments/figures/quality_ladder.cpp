@@ -5,9 +5,9 @@
 #include <array>
 #include <limits>
 
-#include "analysis/statistics/ladder.h"
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
+#include "experiments/figures/ladder_rungs.h"
 #include "experiments/study_view/quality_curves.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
@@ -15,24 +15,8 @@
 namespace attest {
 namespace quality_ladder_figure {
 
-struct Rung {
-  const char* name;   ///< in the csv
-  const char* title;  ///< of its panel and column
-  double Ladder::*value;
-};
-constexpr std::array kRungs = {Rung{"mean", "mean", &Ladder::mean},   Rung{"median", "median", &Ladder::median},
-                               Rung{"p95", "95 %", &Ladder::p95},     Rung{"p99", "99 %", &Ladder::p99},
-                               Rung{"p999", "99.9 %", &Ladder::p999}, Rung{"worst", "worst cell", &Ladder::worst}};
-
-struct Measure {
-  const char* metric;
-  const char* name;   ///< in the csv
-  const char* title;  ///< in the table
-  Badness badness;
-};
-constexpr std::array kMeasures = {Measure{"recall", "recall_deficit", "recall deficit", Badness::deficit},
-                                  Measure{"lse_error", "lse_error", "LSE error (nats)", Badness::value},
-                                  Measure{"mass_recall", "dropped_mass", "dropped mass", Badness::deficit}};
+constexpr std::array kMeasures = {kRecallMeasure, kLseErrorMeasure,
+                                  LadderMeasure{"mass_recall", "dropped_mass", "dropped mass", Badness::deficit}};
 
 /// One selector at one setting.
 struct Point {
@@ -72,7 +56,7 @@ std::vector<Point> points_of(const ModelStudy& study, const std::set<int>& excep
   return points;
 }
 
-std::string column_of(const Measure& measure, const Rung& rung) {
+std::string column_of(const LadderMeasure& measure, const Rung& rung) {
   return fmt::format("{}_{}", measure.name, rung.name);
 }
 
