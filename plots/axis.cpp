@@ -17,9 +17,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMinShown = 1e-100, kMaxShown = 1e100;  ///< of positive numbers; others widen no axis
 constexpr double kLinearMargin = 0.05, kLogMargin = 0.04;
-constexpr double kMinDeficit = 1e-7;  ///< float32 results do not tell smaller ones from 0
-
-bool is_logarithmic(const Axis& axis) { return axis.scale != Scale::linear; }
+constexpr std::size_t kMaxMeasuredTics = 6;  ///< of whole numbers, each value its own; of more, round ones
+constexpr double kMinDeficit = 1e-7;         ///< float32 results do not tell smaller ones from 0
 
 std::vector<std::string> columns_of(const Series& series, AxisOf which) {
   if (which == AxisOf::x && !series.x_low.empty()) return {series.x_low, series.x_high};
@@ -94,7 +93,7 @@ bool fits(const std::vector<Tic>& tics, const Axis& axis, Range range, const Tic
   };
   for (std::size_t i = 0; i + 1 < tics.size(); ++i) {
     const double width =
-        space.character_in * 0.5 * static_cast<double>(characters(tics[i].label) + characters(tics[i + 1].label));
+        space.character_in * 0.5 * static_cast<double>(label_characters(tics[i]) + label_characters(tics[i + 1]));
     const double needed = space.character_in > 0 ? width + space.character_in : space.line_in;
     if (std::abs(place(tics[i + 1].at) - place(tics[i].at)) < needed) return false;
   }
@@ -181,6 +180,13 @@ std::vector<Tic> binary_tics(const Axis& axis, Range range, const TicSpace& spac
 
 }  // namespace
 
+bool is_logarithmic(const Axis& axis) { return axis.scale != Scale::linear; }
+
+std::size_t label_characters(const Tic& tic) {
+  const bool has_sign = tic.label.starts_with("≤") || tic.label.starts_with("≥");
+  return characters(tic.label) + (has_sign ? 1 : 0);
+}
+
 std::size_t characters(const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
@@ -254,11 +260,13 @@ std::vector<Tic> axis_tics(const Figure& figure, const Panel& panel, AxisOf whic
   } else if (is_logarithmic(axis)) {
     tics = logarithmic_tics(axis, range, space);
   } else if (axis.whole_numbers) {
-    constexpr std::size_t kFew = 6;
     std::set<double> measured;
-    for_each_shown(figure, panel, which, [&](double value) { measured.insert(value); });
-    if (measured.size() <= kFew) tics = labelled(axis, {measured.begin(), measured.end()});
-    if (measured.size() > kFew || !fits(tics, axis, range, space)) tics = linear_tics(axis, range, space, 1);
+    for_each_shown(figure, panel, which, [&](double value) {
+      if (std::isfinite(value) && value == std::floor(value)) measured.insert(value);
+    });
+    const bool few = !measured.empty() && measured.size() <= kMaxMeasuredTics;
+    if (few) tics = labelled(axis, {measured.begin(), measured.end()});
+    if (!few || !fits(tics, axis, range, space)) tics = linear_tics(axis, range, space, 1);
   } else {
     tics = linear_tics(axis, range, space, 0);
   }

@@ -24,6 +24,12 @@ struct Tic {
   bool operator==(const Tic&) const = default;
 };
 
+/// The width of a tic's label in digits: a sign before it is as wide as two.
+std::size_t label_characters(const Tic& tic);
+
+/// Whether equal factors are equal lengths: every scale but the linear one.
+bool is_logarithmic(const Axis& axis);
+
 enum class AxisOf : std::uint8_t { x, y, colour };
 
 const Axis& axis_of(const Panel& panel, AxisOf which);
@@ -41,11 +47,15 @@ std::optional<double> axis_floor(const Figure& figure, const Panel& panel, AxisO
 /// both cover reference lines.
 Range axis_range(const Figure& figure, const Panel& panel, AxisOf which);
 
+// Inches, of text of 7 pt.
+inline constexpr double kTicCharacterWidth = 0.055;  ///< of a digit, of which tic labels are made
+inline constexpr double kLineHeight = 0.11;
+
 /// What the labels of an axis may take of its length.
 struct TicSpace {
   double length_in = 1;
-  double character_in = 0.055;  ///< along the axis: width of a character, 0 if labels stand beside a vertical axis
-  double line_in = 0.11;        ///< height of a line
+  double character_in = kTicCharacterWidth;  ///< along the axis; 0 if labels stand beside a vertical axis
+  double line_in = kLineHeight;
 };
 
 /// Labelled tics that do not touch. Whole numbers: the values of the data if there are few, else round numbers.

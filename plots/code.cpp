@@ -1,6 +1,7 @@
 // Makes text fit for gnuplot, HTML, LaTeX and Markdown.
 #include "plots/code.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -65,6 +66,12 @@ std::string markdown(std::string_view text, std::string_view meaning) {
 }
 
 }  // namespace
+
+std::string on_one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < 0x20; }, ' ');
+  return text;
+}
 
 Gnuplot gnuplot_text(std::string_view text) {
   // gnuplot 5.4 misreads two single quotes in a row: text with one stands in double quotes.

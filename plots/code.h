@@ -79,6 +79,9 @@ Html html(fmt::format_string<const Values&...> pattern, const Values&... values)
   return code<HtmlLanguage>(pattern, values...);
 }
 
+/// Control characters below the space become spaces.
+std::string on_one_line(std::string text);
+
 /// `text` as a string constant. Control characters become spaces; nothing in it is interpreted.
 Gnuplot gnuplot_text(std::string_view text);
 

@@ -7,20 +7,10 @@
 #include <sstream>
 #include <system_error>
 
+#include "plots/code.h"
 #include "plots/files.h"
 
 namespace attest {
-
-namespace {
-
-/// gnuplot ends a row at a line break, quoted or not.
-std::string on_one_line(std::string text) {
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < 0x20; }, ' ');
-  return text;
-}
-
-}  // namespace
 
 CurveName::CurveName(std::string name) : text_(on_one_line(std::move(name))) {
   std::ranges::replace(text_, ',', ';');
@@ -31,9 +21,16 @@ std::string panel_title(std::size_t index, const std::string& text) {
   return fmt::format("({}){}{}", static_cast<char>('a' + index % 26), text.empty() ? "" : " ", text);
 }
 
+std::string format_words(const std::vector<std::string>& formats) {
+  std::string words;
+  for (const std::string& format : formats) words += (words.empty() ? "" : " ") + format;
+  return words;
+}
+
 void write_figure_source(const Figure& figure, const PageStyle& page, const std::filesystem::path& folder) {
   std::ostringstream csv;
   write_csv(figure.data, csv, [](const std::string& column, const std::string& text) {
+    // gnuplot ends a row at a line break, quoted or not.
     return column == kCurveColumn ? CurveName(text).text() : on_one_line(text);
   });
   write_text_file(folder / (figure.name + ".csv"), csv.str());
@@ -42,9 +39,7 @@ void write_figure_source(const Figure& figure, const PageStyle& page, const std:
 
 GnuplotRun draw_figure(const Figure& figure, const std::filesystem::path& folder,
                        const std::vector<std::string>& formats, std::chrono::milliseconds time_limit) {
-  std::string words;
-  for (const std::string& format : formats) words += (words.empty() ? "" : " ") + format;
-  const Gnuplot command = gnuplot("formats = {}", gnuplot_text(words));
+  const Gnuplot command = gnuplot("formats = {}", gnuplot_text(format_words(formats)));
   GnuplotRun run = run_gnuplot(folder, figure.name + ".gp", command, time_limit);
   for (const std::string& format : formats) {
     const std::string picture = figure.name + "." + format;

@@ -120,7 +120,9 @@ std::string panel_title(std::size_t index, const std::string& text);
 
 inline const std::vector<std::string> kFigureFormats = {"pdf", "svg", "png", "tikz"};
 inline const std::vector<std::string> kDefaultFormats = {"pdf", "svg", "png"};
-inline constexpr const char* kDefaultFormatWords = "pdf svg png";
+
+/// "pdf svg": as the script takes them.
+std::string format_words(const std::vector<std::string>& formats);
 
 /// The script. It reads NAME.csv from the folder in which it runs, and writes NAME.<format> for each word of the
 /// variable `formats`. Throws std::logic_error when a series names a column that the table does not have.

@@ -10,24 +10,23 @@
 namespace attest {
 namespace {
 
-// Inches, for text of 7 pt.
-constexpr double kTitleHeight = 0.16;
-constexpr double kXLabels = 0.33;  // tic labels and axis label
-constexpr double kYLabel = 0.13;   // the rotated axis label
-constexpr double kTicGap = 0.08;   // between a tic's label and the frame
-constexpr double kGap = 0.09;
-constexpr double kColourBar = 0.14;  // the bar beside a heat map, with its gap to the frame
-constexpr double kLegendRow = 0.118;
-constexpr double kNoteHeight = 0.15;
-constexpr double kCharacterWidth = 0.056;
-constexpr double kTicCharacterWidth = 0.055;     // digits
-constexpr double kLabelCharacterWidth = 0.0535;  // of titles and axis labels, which have no other text beside them
+// Inches, of text of 7 pt; text_scale() says how much larger a page's is. Widths of characters were measured on
+// pictures.
+constexpr double kTitleHeight = 0.16;            // a panel's title and the space around it
+constexpr double kXLabels = 0.33;                // what tic labels and axis label take below a frame
+constexpr double kYLabel = 0.13;                 // what the rotated axis label takes beside the tic labels
+constexpr double kTicGap = 0.08;                 // between a tic's label and the frame
+constexpr double kGap = 0.09;                    // between whatever else would touch, and at the edge of the page
+constexpr double kColourBar = 0.14;              // the bar beside a heat map, with its gap to the frame
+constexpr double kLegendRow = 0.118;             // from one row of the legend to the next
+constexpr double kNoteHeight = 0.15;             // a note of one line and the space around it
+constexpr double kCharacterWidth = 0.056;        // of letters, in legend and notes
+constexpr double kLabelCharacterWidth = 0.0535;  // of letters of titles and axis labels, which may come closer
 constexpr double kXLabelCentre = 0.24;           // from the frame to the middle of the axis label
-constexpr double kLineHeight = 0.11;
-constexpr double kLegendLine = 0.22;
-constexpr double kLegendSample = 0.36;  // sample line and spaces before a title
+constexpr double kLegendLine = 0.22;             // the sample line before a title of the legend
+constexpr double kLegendSample = 0.36;           // that line and the spaces around it
 
-/// Characters that fit on a line as wide as the page, of which `taken` inches of 7 pt text are something else's.
+/// How many characters fit on a line across the page beside `taken` inches (at 7 pt) of something else.
 std::size_t characters_of_line(const FigureLayout& layout, double taken) {
   return static_cast<std::size_t>(std::max(8.0, (layout.width_in / layout.text_scale - taken) / kCharacterWidth));
 }
@@ -40,7 +39,7 @@ std::pair<std::string, std::string> split(const std::string& text, std::size_t m
 }
 
 /// A title that is longer than a line of the legend is cut and gets an ellipsis.
-std::string fitted(const std::string& title, const FigureLayout& layout) {
+std::string cut_to_line(const std::string& title, const FigureLayout& layout) {
   const std::size_t most = characters_of_line(layout, kLegendSample + kGap);
   return characters(title) <= most ? title : split(title, most - 1).first + "\u2026";
 }
@@ -98,7 +97,7 @@ void add_entries(const Figure& figure, FigureLayout& layout) {
         const std::vector<double>& rings = figure.data.numbers(series.ring);
         has_rings |= std::ranges::any_of(rows, [&](std::size_t row) { return rings[row] == 1; });
       }
-      const std::string title = fitted(series.title, layout);
+      const std::string title = cut_to_line(series.title, layout);
       const bool known = std::ranges::any_of(layout.legend, [&](const LegendEntry& e) { return e.title == title; });
       if (!title.empty() && !known)
         layout.legend.push_back({.title = title,
@@ -107,7 +106,8 @@ void add_entries(const Figure& figure, FigureLayout& layout) {
                                  .marker = series.mark != Mark::plain});
     }
   }
-  if (has_rings) layout.legend.push_back({.title = fitted(figure.ring_title, layout), .style = {}, .is_ring = true});
+  if (has_rings)
+    layout.legend.push_back({.title = cut_to_line(figure.ring_title, layout), .style = {}, .is_ring = true});
 }
 
 /// The legend's columns, filled from top to bottom.
@@ -151,10 +151,7 @@ void place_entries(FigureLayout& layout, const LegendGrid& grid, double top) {
 double label_width(const Figure& figure, const Panel& panel, AxisOf which, double height_in, double text_scale) {
   const TicSpace space{.length_in = height_in, .character_in = 0, .line_in = kLineHeight * text_scale};
   std::size_t longest = 1;
-  for (const Tic& tic : axis_tics(figure, panel, which, space)) {
-    const bool has_sign = tic.label.starts_with("≤") || tic.label.starts_with("≥");  // as wide as two digits
-    longest = std::max(longest, characters(tic.label) + (has_sign ? 1 : 0));
-  }
+  for (const Tic& tic : axis_tics(figure, panel, which, space)) longest = std::max(longest, label_characters(tic));
   return text_scale * (kTicGap + kTicCharacterWidth * static_cast<double>(longest));
 }
 
@@ -162,15 +159,13 @@ double label_width(const Figure& figure, const Panel& panel, AxisOf which, doubl
 double overhang(const Figure& figure, const Panel& panel, double length_in, double text_scale) {
   const TicSpace space{
       .length_in = length_in, .character_in = kTicCharacterWidth * text_scale, .line_in = kLineHeight * text_scale};
-  const Scale scale = panel.x.scale;
   const Range range = axis_range(figure, panel, AxisOf::x);
-  const auto place = [&](double x) { return scale == Scale::logarithmic || scale == Scale::deficit ? std::log(x) : x; };
+  const auto place = [&](double x) { return is_logarithmic(panel.x) ? std::log(x) : x; };
   double most = 0;
   for (const Tic& tic : axis_tics(figure, panel, AxisOf::x, space)) {
     const double from_low = (place(tic.at) - place(range.low)) / (place(range.high) - place(range.low));
-    const double to_end = scale == Scale::deficit ? from_low : 1 - from_low;  // quality grows to the right
-    const bool has_sign = tic.label.starts_with("≤") || tic.label.starts_with("≥");
-    const double half = space.character_in * (static_cast<double>(characters(tic.label)) + (has_sign ? 1 : 0)) / 2;
+    const double to_end = panel.x.scale == Scale::deficit ? from_low : 1 - from_low;  // quality grows to the right
+    const double half = space.character_in * static_cast<double>(label_characters(tic)) / 2;
     if (std::isfinite(to_end)) most = std::max(most, half - to_end * length_in);
   }
   return most;

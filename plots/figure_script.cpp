@@ -12,8 +12,7 @@ namespace {
 
 /// A comment line of the script. A backslash at its end would join the next line to it.
 Gnuplot comment(std::string text) {
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < 0x20; }, ' ');
+  text = on_one_line(std::move(text));
   if (text.ends_with('\\')) text += ' ';
   return Gnuplot::fit("# " + text + "\n");
 }
@@ -88,7 +87,7 @@ Gnuplot gnuplot_script(const Figure& figure, const PageStyle& page) {
   text += comment("'tikz' writes a picture for LaTeX; it needs gnuplot-lua-tikz.sty, which gnuplot makes:");
   text += comment("gnuplot -e \"set terminal tikz createstyle\"");
   text += gnuplot("\nif (!exists('formats')) formats = {}\ndata = {}\nfont = 'sans-serif,{:g}'\n",
-                  gnuplot_text(kDefaultFormatWords), gnuplot_text(figure.name + ".csv"), page.font_pt);
+                  gnuplot_text(format_words(kDefaultFormats)), gnuplot_text(figure.name + ".csv"), page.font_pt);
   text += "\nset encoding utf8\nset datafile separator comma columnheaders\nset datafile missing 'nan'\n";
   text += comment("the column at the rows of one curve, undefined elsewhere");
   text += gnuplot("only(curve, name) = strcol({}) eq curve ? column(name) : NaN\n", gnuplot_text(kCurveColumn));

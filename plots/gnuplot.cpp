@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -15,6 +16,7 @@
 #include <mutex>
 #include <optional>
 #include <system_error>
+#include <thread>
 
 extern char** environ;
 
@@ -55,8 +57,8 @@ struct SpawnActions {
   ~SpawnActions() { posix_spawn_file_actions_destroy(&actions); }
 };
 
-/// A process that neither blocks nor ignores signals, as this one may. Its own process group keeps a terminal's Ctrl-C
-/// from it: the message of this process would else be that gnuplot failed.
+/// A process that blocks no signals and ignores none but SIGXFSZ, as this one may. Its own process group keeps a
+/// terminal's Ctrl-C from it: the message of this process would else be that gnuplot failed.
 struct SpawnAttributes {
   posix_spawnattr_t attributes;
 
@@ -85,10 +87,10 @@ std::optional<pid_t> spawn(const std::filesystem::path& folder, const std::strin
   const SpawnAttributes attributes;
   SpawnActions spawning;
   posix_spawn_file_actions_t* actions = &spawning.actions;
-  check(posix_spawn_file_actions_addchdir_np(actions, folder.c_str()), "cannot prepare a process");
-  check(posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0), "cannot prepare a process");
-  check(posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0), "cannot prepare a process");
-  check(posix_spawn_file_actions_adddup2(actions, error_descriptor, STDERR_FILENO), "cannot prepare a process");
+  check(posix_spawn_file_actions_addchdir_np(actions, folder.c_str()), kPrepare);
+  check(posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0), kPrepare);
+  check(posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0), kPrepare);
+  check(posix_spawn_file_actions_adddup2(actions, error_descriptor, STDERR_FILENO), kPrepare);
 
   std::array<std::string, 5> words = {"gnuplot", "--default-settings", "-e", command.text(), script};
   std::array<char*, 6> arguments{};
@@ -119,7 +121,19 @@ bool read_until_closed(int descriptor, Clock::time_point deadline, std::string& 
   }
 }
 
-int wait_for(pid_t process) {
+/// Waits until the process has ended (true) or the deadline passes (false). It is still to be reaped.
+bool ends_by(pid_t process, Clock::time_point deadline) {
+  // A process that has closed its errors is about to end, mostly before the first look.
+  for (auto pause = std::chrono::microseconds(100);; pause = std::min(2 * pause, std::chrono::microseconds(20'000))) {
+    siginfo_t ended{};
+    if (waitid(P_PID, static_cast<id_t>(process), &ended, WEXITED | WNOWAIT | WNOHANG) == 0 && ended.si_pid == process)
+      return true;
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+int reap(pid_t process) {
   siginfo_t unused{};
   while (waitid(P_PID, static_cast<id_t>(process), &unused, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }
@@ -160,10 +174,11 @@ GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& s
   errors.close_end(1);
 
   std::string text;
-  const bool closed = read_until_closed(errors.ends[0], Clock::now() + time_limit, text);
-  if (!closed) kill(*process, SIGKILL);
-  const int status = wait_for(*process);
-  if (!closed)
+  const Clock::time_point deadline = Clock::now() + time_limit;
+  const bool in_time = read_until_closed(errors.ends[0], deadline, text) && ends_by(*process, deadline);
+  if (!in_time) kill(-*process, SIGKILL);  // what it started belongs to its group
+  const int status = reap(*process);
+  if (!in_time)
     return {Status::failed, fmt::format("gnuplot was stopped after {:.3g} s on {}",
                                         std::chrono::duration<double>(time_limit).count(), script)};
   if (WIFSIGNALED(status))
@@ -175,7 +190,7 @@ GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& s
 
 void end_gnuplot() {
   running_mutex.lock();  // for ever
-  if (running > 0) kill(running, SIGKILL);
+  if (running > 0) kill(-running, SIGKILL);
 }
 
 }  // namespace attest

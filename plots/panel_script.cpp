@@ -143,7 +143,7 @@ Gnuplot colour_script(const Figure& figure, std::size_t index, const FigureLayou
              place.right + 0.05 * inch, place.bottom, 0.07 * inch, place.top - place.bottom);
 }
 
-/// Text of several lines, each a label: gnuplot's own titles have none that LaTeX knows, too.
+/// A text of several lines is a label for each: gnuplot's own titles break lines, but not in LaTeX.
 Gnuplot lines_script(const PanelText& text, const Place& place, double line) {
   Gnuplot script;
   for (std::size_t i = 0; i < text.lines.size() && text.lines.size() > 1; ++i)

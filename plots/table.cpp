@@ -23,25 +23,15 @@ std::string csv_field(const std::string& text) {
   return quoted + '"';
 }
 
-std::string csv_field(double value) {
-  if (std::isnan(value)) return "nan";  // fmt prints the sign bit of a NaN
-  return fmt::format("{:.10g}", value);
-}
-
-std::string printed(double value, int decimals) {
-  if (std::isnan(value)) return "-";
-  return fmt::format("{:.{}f}", value, decimals);
-}
-
 std::string printed_cell(const Column& column, std::size_t row) {
-  return column.kind == kText ? column.texts[row] : printed(column.numbers[row], column.decimals);
+  return column.kind == kText ? column.texts[row] : number_text(column.numbers[row], column, NumberStyle::printed);
 }
 
 const std::string& heading_of(const Column& column) { return column.heading.empty() ? column.name : column.heading; }
 
 /// The results of `cell(column)` for all columns, joined.
-std::string joined(const Table& table, std::string_view separator,
-                   const std::function<std::string(const Column&)>& cell) {
+std::string line_of(const Table& table, std::string_view separator,
+                    const std::function<std::string(const Column&)>& cell) {
   std::string line;
   for (const Column& column : table.columns()) {
     if (&column != &table.columns().front()) line += separator;
@@ -51,6 +41,14 @@ std::string joined(const Table& table, std::string_view separator,
 }
 
 }  // namespace
+
+std::string number_text(double value, const Column& column, NumberStyle style) {
+  const bool page = style == NumberStyle::page;
+  if (std::isnan(value)) return style == NumberStyle::csv ? "nan" : page ? "–" : "-";
+  if (std::isinf(value) && page) return value > 0 ? "∞" : "−∞";
+  if (style == NumberStyle::csv) return fmt::format("{:.10g}", value);
+  return page && column.heading.empty() ? fmt::format("{:.6g}", value) : fmt::format("{:.{}f}", value, column.decimals);
+}
 
 Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
@@ -84,20 +82,20 @@ const std::vector<double>& Table::numbers(std::string_view column) const {
 const std::vector<std::string>& Table::texts(std::string_view column) const { return find(column, kText).texts; }
 
 void write_csv(const Table& table, std::ostream& out, const FitText& fit) {
-  out << joined(table, ",", [](const Column& c) { return csv_field(c.name); }) << '\n';
+  out << line_of(table, ",", [](const Column& c) { return csv_field(c.name); }) << '\n';
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    out << joined(table, ",", [&, row](const Column& c) {
-      if (c.kind == Column::Kind::number) return csv_field(c.numbers[row]);
+    out << line_of(table, ",", [&, row](const Column& c) {
+      if (c.kind == Column::Kind::number) return number_text(c.numbers[row], c, NumberStyle::csv);
       return csv_field(fit ? fit(c.name, c.texts[row]) : c.texts[row]);
     }) << '\n';
   }
 }
 
 void write_markdown(const Table& table, std::ostream& out) {
-  out << "| " << joined(table, " | ", [](const Column& c) { return markdown_cell(heading_of(c)).text(); }) << " |\n";
-  out << '|' << joined(table, "|", [](const Column& c) { return c.kind == kText ? "---" : "--:"; }) << "|\n";
+  out << "| " << line_of(table, " | ", [](const Column& c) { return markdown_cell(heading_of(c)).text(); }) << " |\n";
+  out << '|' << line_of(table, "|", [](const Column& c) { return c.kind == kText ? "---" : "--:"; }) << "|\n";
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    out << "| " << joined(table, " | ", [row](const Column& c) {
+    out << "| " << line_of(table, " | ", [row](const Column& c) {
       return c.kind == kText ? markdown_cell(c.texts[row]).text() : printed_cell(c, row);
     }) << " |\n";
   }
@@ -107,9 +105,10 @@ void write_latex(const Table& table, std::ostream& out) {
   std::string alignment;
   for (const Column& column : table.columns()) alignment += column.kind == kText ? 'l' : 'r';
   out << "\\begin{tabular}{" << alignment << "}\n\\toprule\n";
-  out << joined(table, " & ", [](const Column& c) { return latex_text(heading_of(c)).text(); }) << " \\\\\n\\midrule\n";
+  out << line_of(table, " & ", [](const Column& c) { return latex_text(heading_of(c)).text(); })
+      << " \\\\\n\\midrule\n";
   for (std::size_t row = 0; row < table.rows(); ++row)
-    out << joined(table, " & ", [row](const Column& c) { return latex_text(printed_cell(c, row)).text(); })
+    out << line_of(table, " & ", [row](const Column& c) { return latex_text(printed_cell(c, row)).text(); })
         << " \\\\\n";
   out << "\\bottomrule\n\\end{tabular}\n";
 }

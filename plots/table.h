@@ -23,7 +23,7 @@ struct Column {
   std::vector<std::string> texts = {};  ///< [rows] of a text column
   std::vector<double> numbers = {};     ///< [rows] of a number column
 };
-inline constexpr Column::Kind kText = Column::Kind::text;
+inline constexpr Column::Kind kText = Column::Kind::text, kNumber = Column::Kind::number;
 
 /// Rows of equal width in named columns. Misuse (a cell of the other kind, an unknown name) throws std::logic_error.
 class Table {
@@ -66,16 +66,24 @@ Table make_table(const std::vector<Row>& rows, const std::vector<ColumnOf<Row>>&
   return table;
 }
 
+/// For whom a number is written, and how one that is not defined or infinite is.
+enum class NumberStyle {
+  csv,      ///< ten significant digits; "nan", "inf"
+  printed,  ///< the column's decimals; "-", "inf"
+  page,     ///< the column's decimals, six significant digits where it has no heading; "–", "∞"
+};
+std::string number_text(double value, const Column& column, NumberStyle style);
+
 /// Gives the text to write of a cell of a column.
 using FitText = std::function<std::string(const std::string& column, const std::string& text)>;
 
-/// RFC 4180 with one header line; ten significant digits, "nan" and "inf" as such.
+/// Quoted as in RFC 4180, with one header line; lines end in a line feed. Numbers as NumberStyle::csv.
 void write_csv(const Table& table, std::ostream& out, const FitText& fit = {});
 
-/// A pipe table with right-aligned numbers; an undefined number is a dash.
+/// A pipe table with right-aligned numbers, as NumberStyle::printed.
 void write_markdown(const Table& table, std::ostream& out);
 
-/// A booktabs tabular without its float: \toprule ... \bottomrule; an undefined number is a dash.
+/// A booktabs tabular without its float: \toprule ... \bottomrule. Numbers as NumberStyle::printed.
 void write_latex(const Table& table, std::ostream& out);
 
 }  // namespace attest

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/audit/kv_storage.h"
 #include "analysis/audit/row_attention.h"
 #include "analysis/audit/weighted_sums.h"
 #include "dumps/base/error.h"
@@ -12,8 +13,6 @@
 
 namespace attest {
 namespace {
-
-constexpr std::int64_t kTile = 256;
 
 /// A column is a row of attention with one storage of keys: column k * rows + r.
 class Screen {

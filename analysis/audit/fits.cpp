@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/audit/kv_storage.h"
 #include "analysis/audit/weighted_sums.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
@@ -13,8 +14,6 @@
 
 namespace attest {
 namespace {
-
-constexpr std::int64_t kTile = 256;
 
 /// The dump's attention of one row, tile by tile.
 class FittedRow {

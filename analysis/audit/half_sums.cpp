@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/audit/kv_storage.h"
 #include "dumps/element_type.h"
 #include "kernels/attention/scores.h"
 
 namespace attest {
 namespace {
 
-constexpr std::int64_t kTile = 256;
 constexpr std::int64_t kCells = 256, kSharedCells = 512;
 
 float half(float x) { return float16_to_float(float_to_float16(x)); }

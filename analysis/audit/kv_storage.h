@@ -42,6 +42,9 @@ struct KvStorages {
 /// As options of the selector kv_cache, and what these cannot say in words: "k=q4_0,v=q4_0 (queries in q8_0)".
 std::string storages_text(const KvStorages& storages);
 
+/// Whether the selector is exact in all KV heads of the layer.
+bool is_dense_layer(const Selector& selector, const AttentionLayer& layer);
+
 /// What a `kv_cache` selector stores in this layer; 16 bits for any other selector.
 KvStorages declared_storages(const Selector& selector, const AttentionLayer& layer, const LayerAmax& amax);
 
@@ -55,6 +58,9 @@ std::vector<KvStorage> possible_storages(const AttentionLayer& layer, const Laye
 
 /// The rows of a layer's keys or values, as formats take them.
 KvRows kv_rows(const AttentionLayer& layer, bool keys, bool rotate);
+
+/// Tokens whose keys or values are read at once.
+inline constexpr std::int64_t kTile = 256;
 
 /// Keys and values of a KV head as attention reads them from a cache. Refers to its arguments.
 class StoredHead {

@@ -137,9 +137,9 @@ HeadErrors worst(const std::vector<HeadAudit>& heads, HeadErrors HeadAudit::*whi
   return all;
 }
 
-std::string expected_text(const AuditOptions& options, const KvStorages& storages, int layer) {
+std::string expected_text(const AuditOptions& options, const KvStorages& storages, const AttentionLayer& layer) {
   const Selector& selector = options.expected.selector;
-  if (selector.name() == "exact" || selector.is_dense(layer, 0)) return "exact attention";
+  if (selector.name() == "exact" || is_dense_layer(selector, layer)) return "exact attention";
   return selector.name() == "kv_cache" ? storages_text(storages) : selector.name();
 }
 
@@ -178,7 +178,7 @@ LayerAudit audit_layer(const AuditInput& input, const AuditOptions& options) {
       own_rounding += fmt::format("{}values added up in float16{}", own_rounding.empty() ? "" : ", ",
                                   threads > 1 ? fmt::format(" by {} threads", threads) : "");
   LayerAudit audit{.layer = layer.layer,
-                   .expected = expected_text(options, storages, layer.layer),
+                   .expected = expected_text(options, storages, layer),
                    .own_rounding = own_rounding,
                    .rows = std::ssize(found.expected),
                    .median_bound = median_bound(found.expected),

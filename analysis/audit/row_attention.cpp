@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/audit/kv_storage.h"
 #include "kernels/attention/scores.h"
 #include "kernels/attention/sinks.h"
 #include "kernels/row_matrix.h"
@@ -11,7 +12,6 @@
 namespace attest {
 namespace {
 
-constexpr std::int64_t kTile = 256;
 constexpr std::int64_t kMaxScores = 8 << 20;  ///< of a batch of rows: 64 MiB
 
 /// A batch of rows over the tokens that any of them attends to.

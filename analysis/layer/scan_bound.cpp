@@ -30,11 +30,17 @@ struct Variances {
   double paper = 0;
 };
 
-Variances variances_of(const float* query, int head_dim, double scale, std::span<const float> steps) {
+double squared_norm(const float* query, int head_dim) {
+  double sum = 0;
+  for (int d = 0; d < head_dim; ++d) sum += static_cast<double>(query[d]) * static_cast<double>(query[d]);
+  return sum;
+}
+
+/// `norm2`: squared_norm() of the query.
+Variances variances_of(const float* query, int head_dim, double norm2, double scale, std::span<const float> steps) {
   const auto dim = static_cast<std::size_t>(head_dim);
   Variances variances{.blocks = std::vector<double>(steps.size() / dim)};
-  double norm2 = 0, largest = 0;
-  for (std::size_t d = 0; d < dim; ++d) norm2 += static_cast<double>(query[d]) * static_cast<double>(query[d]);
+  double largest = 0;
   for (std::size_t b = 0; b < variances.blocks.size(); ++b)
     for (std::size_t d = 0; d < dim; ++d) {
       const double half = static_cast<double>(steps[b * dim + d]) / 2,
@@ -104,13 +110,12 @@ std::vector<ScanBoundRow> scan_bounds(const AttentionLayer& layer, const Selecto
       const float* query = head.queries + static_cast<std::int64_t>(r) * head.head_dim;
       ScanBoundRow& row = rows[(static_cast<std::size_t>(batch.first_query) + n) * static_cast<std::size_t>(num_heads) +
                                static_cast<std::size_t>(batch.kv_head * head.group + r % head.group)];
-      double norm2 = 0;
-      for (int d = 0; d < head.head_dim; ++d) norm2 += static_cast<double>(query[d]) * static_cast<double>(query[d]);
+      const double norm2 = squared_norm(query, head.head_dim);
       row.alpha = std::sqrt(norm2 / head.head_dim);
       if (covered == 0) continue;
       if (covered != steps_covered) steps = scan.steps(head, covered);
       steps_covered = covered;
-      const Variances variances = variances_of(query, head.head_dim, head.transform.scale, steps);
+      const Variances variances = variances_of(query, head.head_dim, norm2, head.transform.scale, steps);
       double mean = 0;
       for (const double variance : variances.blocks) mean += variance / static_cast<double>(variances.blocks.size());
       row.sigma_block = std::sqrt(mean);

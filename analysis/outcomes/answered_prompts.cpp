@@ -18,14 +18,15 @@ namespace attest {
 namespace {
 
 std::string one_model(std::span<const TasksFile> tasks, const std::string& asked) {
+  if (!asked.empty() && std::ranges::count(tasks, asked, &TasksFile::model) == 0)
+    throw UsageError(fmt::format("--model: the answers are of no model '{}'", printable(asked)));
+  if (!asked.empty()) return asked;
+  const TasksFile& first = tasks.front();
   for (const TasksFile& file : tasks)
-    if (asked.empty() ? file.model != tasks.front().model : file.model == asked)
-      return asked.empty() ? throw UsageError(fmt::format(
-                                 "{} and {} are of the models '{}' and '{}'; a verdict is about one: --model NAME",
-                                 tasks.front().path, file.path, printable(tasks.front().model), printable(file.model)))
-                           : asked;
-  if (asked.empty()) return tasks.front().model;
-  throw UsageError(fmt::format("--model: the answers are of no model '{}'", printable(asked)));
+    if (file.model != first.model)
+      throw UsageError(fmt::format("{} and {} are of the models '{}' and '{}'; a verdict is about one: --model NAME",
+                                   first.path, file.path, printable(first.model), printable(file.model)));
+  return first.model;
 }
 
 std::string one_label(const TasksFile& file, const std::string& asked) {

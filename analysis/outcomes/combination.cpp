@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <random>
 
 #include "analysis/statistics/logistic.h"
+#include "analysis/statistics/not_defined.h"
 
 namespace attest {
 namespace {
@@ -66,7 +66,7 @@ const Combination* find_combination(std::string_view name) {
 std::vector<double> predicted(const OutcomeRuns& all, const Combination& combination, std::span<const std::size_t> from,
                               std::span<const std::size_t> of) {
   const std::vector<std::size_t> members = members_of(all, combination);
-  std::vector<double> chances(of.size(), std::numeric_limits<double>::quiet_NaN()), features;
+  std::vector<double> chances(of.size(), kNaN), features;
   std::vector<std::uint8_t> failed;
   std::vector<std::size_t> used;
   for (const std::size_t run : from) {

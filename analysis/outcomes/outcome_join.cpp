@@ -106,17 +106,20 @@ class Joiner {
           ++joined_.counts.other_setting;
           continue;
         }
-        const Place& first = places_.all[settings->second.begin()->second.place];
-        if (first.studied().name != run.selector ||
-            !same_options(selector_options(first.studied().options_json), given[r], complete[r])) {
-          ++joined_.counts.other_options;
-          continue;
-        }
+        // Each file may have settings of the label, and with options of its own.
+        const auto is_answered = [&](const SettingPlace& at) {
+          const StudySelector& studied = places_.all[at.place].studied();
+          return studied.name == run.selector &&
+                 same_options(selector_options(studied.options_json), given[r], complete[r]);
+        };
         const auto found = settings->second.find(key_of(run.kind, run.setting));
-        if (found == settings->second.end())
+        if (found != settings->second.end() && is_answered(found->second))
+          add(file, p, r, found->second);
+        else if (found == settings->second.end() &&
+                 std::ranges::any_of(settings->second, [&](const auto& at) { return is_answered(at.second); }))
           ++joined_.counts.other_setting;
         else
-          add(file, p, r, found->second);
+          ++joined_.counts.other_options;
       }
     }
   }

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/parallel_for.h"
 
 namespace attest {
@@ -47,7 +47,7 @@ OutcomeRuns outcome_runs(const JoinedAnswers& joined, int threads) {
                    .values = {}};
     for (const AnsweredPrompt::Answer& answer : prompt.answers) {
       run.failed = answer.failed;
-      run.values.assign(all.predictors.size(), std::numeric_limits<double>::quiet_NaN());
+      run.values.assign(all.predictors.size(), kNaN);
       for (const PredictorValues& one : values[i])
         run.values[*all.find(one.predictor.name)] = one.values[answer.setting];
       all.runs.push_back(run);

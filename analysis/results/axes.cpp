@@ -55,6 +55,12 @@ std::vector<std::int64_t> shape_of(MetricAxes axes, const AxisSizes& sizes) {
   return shape;
 }
 
+std::optional<MetricAxes> axes_numbered(int number) {
+  for (const Layout& layout : layouts())
+    if (static_cast<int>(layout.axes) == number) return layout.axes;
+  return std::nullopt;
+}
+
 std::optional<MetricAxes> axes_named(std::span<const std::string> names) {
   for (const Layout& layout : layouts())
     if (std::ranges::equal(layout.names, names)) return layout.axes;

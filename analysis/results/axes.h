@@ -29,6 +29,9 @@ std::span<const std::string_view> axis_names(MetricAxes axes);
 /// [Y, N, Hq], [Y, N, Hq, S], [Y, N, Hq, M], [Y, N, S] or [Y, N, S, T].
 std::vector<std::int64_t> shape_of(MetricAxes axes, const AxisSizes& sizes);
 
+/// The axes with this number in MetricAxes; empty if none have it.
+std::optional<MetricAxes> axes_numbered(int number);
+
 /// The axes with these names; empty if no kind of metric has them.
 std::optional<MetricAxes> axes_named(std::span<const std::string> names);
 

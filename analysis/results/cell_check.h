@@ -16,7 +16,7 @@ namespace attest {
 /// `selector` is null for the exact scores.
 std::optional<MetricRange> range_of(const StudySelector* selector, std::string_view metric);
 
-/// Sums in float32, on the GPU in another order, may pass a bound by their rounding (README.md, "On a GPU": 2e-4).
+/// Sums in float32, on the GPU in another order, may pass a bound by their rounding (analysis/GPU.md: 2e-4).
 inline constexpr double kRounding = 1e-3;
 
 /// False for NaN.

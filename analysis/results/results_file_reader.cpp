@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 
+#include "analysis/results/axes.h"
 #include "analysis/results/cell_check.h"
 #include "analysis/results/decoded_arrays.h"
 #include "analysis/results/results_file.h"
@@ -36,10 +37,23 @@ struct SampleData {
   std::vector<SelectorData> selectors;
 };
 
+MetricAxes checked_axes(int number) {
+  const std::optional<MetricAxes> axes = axes_numbered(number);
+  if (!axes) throw JsonError(fmt::format("there are no axes {}", number));
+  return *axes;
+}
+
+/// A byte per layer.
+std::vector<std::uint8_t> layer_flags(const Json& flags, std::size_t layers) {
+  auto found = flags.as<std::vector<std::uint8_t>>();
+  if (found.size() != layers) throw JsonError(fmt::format("{} flags of {} layers", found.size(), layers));
+  return found;
+}
+
 MetricPlaces places_of(const Json& metrics) {
   MetricPlaces places;
   for (const auto& [name, place] : metrics.members())
-    places[name] = {static_cast<MetricAxes>(place.at("axes").as<int>()), place.at("offset").whole()};
+    places[name] = {checked_axes(place.at("axes").as<int>()), place.at("offset").whole()};
   return places;
 }
 
@@ -59,6 +73,7 @@ StudySelector selector_of(const std::string& path, const Json& selector) {
                     .grid = {},
                     .setting_labels = selector.at("setting_labels").as<std::vector<std::string>>()};
   const auto values = selector.at("settings").as<std::vector<double>>();
+  if (values.size() != out.setting_labels.size()) throw JsonError("as many settings as labels of them were expected");
   for (std::size_t i = 0; i < values.size(); ++i) out.grid.push_back({values[i], out.setting_labels[i].ends_with('%')});
   return out;
 }
@@ -131,8 +146,8 @@ struct ResultsFile::State {
       if (i >= study.selectors.size() || !same(selector_of(path, selectors[i]), study.selectors[i]) ||
           lambdas != study.lambdas)
         fail_uneven(s.at("name").text(), selectors[i].at("label").text());
-      data.selectors.push_back({.dense = selectors[i].at("dense").as<std::vector<std::uint8_t>>(),
-                                .done = selectors[i].at("done").as<std::vector<std::uint8_t>>(),
+      data.selectors.push_back({.dense = layer_flags(selectors[i].at("dense"), dump.samples.back().layers.size()),
+                                .done = layer_flags(selectors[i].at("done"), dump.samples.back().layers.size()),
                                 .metrics = places_of(selectors[i].at("metrics"))});
     }
     if (selectors.size() != study.selectors.size())

@@ -19,6 +19,7 @@
 #include "analysis/results/model_metric.h"
 #include "analysis/results/results_file.h"
 #include "dumps/base/error.h"
+#include "dumps/format/format_names.h"
 #include "dumps/hdf5/writer.h"
 
 namespace attest {
@@ -56,8 +57,6 @@ void check_labels(const std::vector<StudySelector>& selectors) {
   }
 }
 
-}  // namespace
-
 /// A data set with a row per layer, and which rows have been written.
 struct LayerRows {
   explicit LayerRows(const hdf5::RowPlaces& created) : places(created), written(created.num_rows, 0) {}
@@ -87,6 +86,8 @@ struct SampleData {
   std::vector<GroupData> selectors;  ///< in the order of Study::selectors, as are the two below
   std::vector<LayerRows> dense, done;
 };
+
+}  // namespace
 
 struct ResultsWriter::State {
   State(const std::string& path, const Study& described, const std::string& folder)
@@ -127,7 +128,7 @@ struct ResultsWriter::State {
   }
 
   void create() {
-    file.write_attribute(file.root(), "format", "attention-study");
+    file.write_attribute(file.root(), "format", kStudyFormat);
     file.write_attribute(file.root(), "format_version", 1);
     const Handle dumps = group(file.root(), "dumps");
     for (std::size_t d = 0; d < study.dumps.size(); ++d) create_dump(group(dumps, std::to_string(d)), study.dumps[d]);

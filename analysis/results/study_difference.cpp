@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "analysis/results/partial_results.h"
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "dumps/base/json.h"
@@ -89,17 +90,15 @@ void require_same_study(const StudySource& source, const Json& begun, const Json
       const Json &input = now[list][i], &other = begun[list][i];
       if (other.is_object() && input[kSampledHashName].text_or("") != other[kSampledHashName].text_or(""))
         throw OtherStudyError<InputError>(
-            fmt::format("cannot resume '{}': {} began the study with another '{}' than {} reads, of other content; "
-                        "start over with --force instead of --resume",
+            fmt::format("cannot resume '{}': {} began the study with another '{}' than {} reads, of other content; {}",
                         source.folder, excerpt(source.begun_by), excerpt(input["path"].text_or("")),
-                        source.this_process),
+                        source.this_process, PartialResults::kStartOver),
             found);
     }
   }
-  throw OtherStudyError<UsageError>(
-      fmt::format("cannot resume '{}': it was started with {}; start over with --force instead of --resume",
-                  source.folder, study_difference(before, here)),
-      found);
+  throw OtherStudyError<UsageError>(fmt::format("cannot resume '{}': it was started with {}; {}", source.folder,
+                                                study_difference(before, here), PartialResults::kStartOver),
+                                    found);
 }
 
 std::string other_study_text(const std::string& place, const std::string& difference) {

@@ -19,13 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string content_hash(const InputStatus& status) {
-  const int threads = static_cast<int>(std::thread::hardware_concurrency());
-  InputHashes hashes({status}, threads);
-  while (true)
-    if (const std::vector<std::string>* done = hashes.wait(std::chrono::seconds(1))) return done->front();
-}
-
 std::string modified(const InputStatus& status) {
   return utc_time(std::chrono::system_clock::time_point(
       std::chrono::duration_cast<std::chrono::system_clock::duration>(std::chrono::nanoseconds(status.modified_ns))));
@@ -41,9 +34,15 @@ FoundInput compare(const std::string& path, const Json& input, const std::string
       found.problem = fmt::format("{} has changed since the study: it has {} bytes", path, status.bytes);
     } else if (status.bytes <= max_hashed_bytes && !hash.empty()) {
       found.hashed = true;
-      if (content_hash(status) != hash) found.problem = fmt::format("{} has changed since the study", path);
-    } else if (end_time.empty() || modified(status) > end_time) {
-      found.problem = fmt::format("{} was modified after the study and is too large to be hashed here", path);
+      const int threads = static_cast<int>(std::thread::hardware_concurrency());
+      if (content_hashes({path}, threads).front() != hash)
+        found.problem = fmt::format("{} has changed since the study", path);
+    } else if (end_time.empty()) {
+      found.problem =
+          fmt::format("{}: whether it has changed cannot be told, since the manifest has no end of the study", path);
+    } else if (modified(status) > end_time) {
+      found.problem = fmt::format("{} was modified after the study and {}", path,
+                                  hash.empty() ? "has no hash in the manifest" : "is too large to be hashed here");
     }
   } catch (const InputError& error) {
     found.problem = error.what();

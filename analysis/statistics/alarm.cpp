@@ -5,11 +5,13 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/statistics/not_defined.h"
+
 namespace attest {
 namespace {
 
 double share_of(std::int64_t part, std::int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : std::numeric_limits<double>::quiet_NaN();
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : kNaN;
 }
 
 bool on_a_line(const RocPoint& a, const RocPoint& b, const RocPoint& c) {
@@ -43,7 +45,7 @@ double threshold_that_catches(std::span<const ScoredOutcome> outcomes, double sh
   std::vector<double> failed;
   for (const ScoredOutcome& outcome : outcomes)
     if (outcome.failed) failed.push_back(outcome.score);
-  if (failed.empty()) return std::numeric_limits<double>::quiet_NaN();
+  if (failed.empty()) return kNaN;
   std::ranges::sort(failed, std::greater{});
   constexpr double kRounding = 1e-9;  // 0.95 * 20 is 19
   const auto needed = static_cast<std::size_t>(std::ceil(share * static_cast<double>(failed.size()) - kRounding));

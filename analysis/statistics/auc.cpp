@@ -2,11 +2,11 @@
 #include "analysis/statistics/auc.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <random>
 #include <vector>
 
+#include "analysis/statistics/not_defined.h"
 #include "analysis/statistics/quantile.h"
 
 namespace attest {
@@ -60,7 +60,7 @@ double weighted_auc(const SortedOutcomes& outcomes, std::span<const std::uint32_
     pairs += failures * below;
     failures = below = 0;
   }
-  return pairs > 0 ? won / pairs : std::numeric_limits<double>::quiet_NaN();
+  return pairs > 0 ? won / pairs : kNaN;
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ double auc_of(std::span<const ScoredOutcome> outcomes) {
 Auc auc_interval(std::span<const ScoredOutcome> outcomes, const BootstrapOptions& options) {
   const SortedOutcomes all = sorted(outcomes);
   Auc auc{.value = weighted_auc(all, std::vector<std::uint32_t>(all.clusters, 1)), .clusters = all.clusters};
-  auc.low = auc.high = std::numeric_limits<double>::quiet_NaN();
+  auc.low = auc.high = kNaN;
   if (!(auc.value >= 0)) return auc;
   std::mt19937_64 random(options.seed);
   std::vector<double> draws;

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "analysis/statistics/not_defined.h"
 #include "analysis/statistics/quantile.h"
 
 namespace attest {
@@ -43,7 +43,7 @@ std::vector<double> badness_quantiles(std::span<float> cells, std::span<const do
   auto begin = cells.begin();  // everything before it is milder than what follows
   for (const double level : levels) {
     if (cells.empty()) {
-      quantiles.push_back(std::numeric_limits<double>::quiet_NaN());
+      quantiles.push_back(kNaN);
       continue;
     }
     const QuantilePlace place = quantile_place(cells.size(), level);

@@ -14,6 +14,9 @@
 
 namespace attest {
 
+/// Fewer cells have no 1 % or 0.1 % of them: such a quantile is between the worst two.
+inline constexpr std::int64_t kMinCellsP99 = 100, kMinCellsP999 = 1000;
+
 /// The number that grows as cell x gets worse, and that quantiles are taken of.
 enum class Badness : std::uint8_t {
   value,     ///< x: lower is better

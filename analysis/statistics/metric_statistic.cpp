@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "analysis/metrics/metric.h"
-#include "analysis/statistics/aggregate.h"
 #include "analysis/statistics/ladder.h"
 #include "analysis/statistics/model_cells.h"
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
@@ -112,7 +112,7 @@ MetricStatistic with_statistic(MetricStatistic metric, std::string_view typed, s
                                       : name.starts_with('p') ? level_of(name.substr(1))
                                                               : std::nullopt;
   if (!level)
-    fail(typed, fmt::format("'{}' is not a statistic; expected mean, std, min, max, worst, median, count, ladder, or a "
+    fail(typed, fmt::format("'{}' is not a statistic; expected mean, std, min, max, worst, median, count or a "
                             "quantile such as p99 or p99.9",
                             printable(name)));
   metric.statistic = CellStatistic::quantile;
@@ -139,7 +139,10 @@ double statistic_of(std::span<float> cells, const MetricStatistic& statistic) {
   if (statistic.statistic == CellStatistic::quantile)
     return badness_quantiles(defined, std::span(&statistic.level, 1),
                              statistic.deficit ? Badness::deficit : Badness::value)[0];
-  const Moments moments = describe(std::span<const float>(defined));
+  return statistic_of(describe(std::span<const float>(defined)), statistic);
+}
+
+double statistic_of(const Moments& moments, const MetricStatistic& statistic) {
   switch (statistic.statistic) {
     case CellStatistic::mean:
       return statistic.deficit ? 1 - moments.mean : moments.mean;
@@ -150,10 +153,11 @@ double statistic_of(std::span<float> cells, const MetricStatistic& statistic) {
     case CellStatistic::max:
       return statistic.deficit ? 1 - moments.min : moments.max;
     case CellStatistic::count:
+      return static_cast<double>(moments.count);
     case CellStatistic::quantile:
       break;
   }
-  return static_cast<double>(defined.size());
+  return kNaN;
 }
 
 }  // namespace attest

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "analysis/statistics/aggregate.h"
 #include "kernels/metric_info.h"
 
 namespace attest {
@@ -41,5 +42,7 @@ MetricStatistic with_statistic(MetricStatistic metric, std::string_view typed, s
 /// Of `cells`, which are reordered; NaN cells are left out. NaN if there are none, but 0 for CellStatistic::count.
 /// Quantiles interpolate linearly (quantile.h).
 double statistic_of(std::span<float> cells, const MetricStatistic& statistic);
+/// The same of cells with these moments; NaN for CellStatistic::quantile.
+double statistic_of(const Moments& moments, const MetricStatistic& statistic);
 
 }  // namespace attest

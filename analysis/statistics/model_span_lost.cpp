@@ -2,7 +2,8 @@
 #include "analysis/statistics/model_span_lost.h"
 
 #include <cmath>
-#include <limits>
+
+#include "analysis/statistics/not_defined.h"
 
 namespace attest {
 
@@ -22,8 +23,7 @@ ModelSpanLost model_span_lost(const MetricArray& heads, std::span<const std::siz
       seen += sees ? 1 : 0;
       missed += sees && !keeps ? 1 : 0;
     }
-    lost.values.push_back(seen > 0 ? static_cast<double>(missed) / static_cast<double>(seen)
-                                   : std::numeric_limits<double>::quiet_NaN());
+    lost.values.push_back(seen > 0 ? static_cast<double>(missed) / static_cast<double>(seen) : kNaN);
   }
   return lost;
 }

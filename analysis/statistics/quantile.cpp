@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "analysis/statistics/not_defined.h"
 
 namespace attest {
 
@@ -14,12 +15,12 @@ QuantilePlace quantile_place(std::size_t count, double p) {
 }
 
 double interpolated(double low, double high, double fraction) {
-  // Neighbours may be infinite: inf - inf and 0 * inf are NaN.
-  return low == high || fraction == 0 ? low : low + fraction * (high - low);
+  // Neighbours may be infinite: inf - inf, 0 * inf and -inf + inf are NaN.
+  return low == high || fraction == 0 || std::isinf(low) ? low : low + fraction * (high - low);
 }
 
 double quantile_of_sorted(std::span<const double> sorted, double p) {
-  if (sorted.empty()) return std::numeric_limits<double>::quiet_NaN();
+  if (sorted.empty()) return kNaN;
   const QuantilePlace place = quantile_place(sorted.size(), p);
   return interpolated(sorted[place.below], sorted[std::min(place.below + 1, sorted.size() - 1)], place.fraction);
 }

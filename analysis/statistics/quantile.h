@@ -15,6 +15,7 @@ struct QuantilePlace {
 };
 QuantilePlace quantile_place(std::size_t count, double p);
 
+/// `low` <= `high`, neither NaN; `low` if it is infinite.
 double interpolated(double low, double high, double fraction);
 
 /// `sorted` must be ascending and free of NaN; `p` in [0, 1]. NaN if `sorted` is empty.

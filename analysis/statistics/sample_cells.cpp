@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "analysis/metrics/metric.h"
 #include "analysis/results/axes.h"
+#include "analysis/results/cell_check.h"
 #include "analysis/statistics/model_cells.h"
 
 namespace attest {
@@ -39,9 +39,9 @@ struct Slice {
 };
 
 SampleCells slice(const MetricArray& array, const StudySample& sample, std::span<const std::size_t> layers, Slice slice,
-                  std::string_view metric) {
+                  const MetricRange& range) {
   SampleCells cells;
-  if (const Metric* known = find_metric(metric)) cells.range = known->info.range;
+  cells.range = range;
   cells.sample = sample.name;
   cells.task = sample.task;
   cells.num_tokens = sample.num_tokens;
@@ -100,10 +100,11 @@ std::vector<std::vector<SampleCells>> gather_settings(ResultsFiles files, std::s
             is_of_model(metric) ? std::vector<std::size_t>{0} : chosen_layers(file, d, s, selector, choice);
         const std::vector<std::string>& grid = file.study().selectors[selector].setting_labels;
         setting_axis = has_settings(array->axes);
+        const MetricRange range = range_of(&file.study().selectors[selector], metric).value_or(MetricRange{});
         for (std::size_t i = 0; i < (setting_axis ? settings.size() : std::min<std::size_t>(1, settings.size())); ++i) {
           const std::optional<std::size_t> offset = setting_axis ? index_of(grid, settings[i]) : 0;
           if (!offset) continue;
-          gathered[i].push_back(slice(*array, sample, layers, {setting_axis ? grid.size() : 1, *offset}, metric));
+          gathered[i].push_back(slice(*array, sample, layers, {setting_axis ? grid.size() : 1, *offset}, range));
           gathered[i].back().dump = static_cast<int>(dump);
         }
       });
@@ -131,8 +132,8 @@ std::vector<SampleCells> gather_scores(ResultsFiles files, std::string_view labe
       files, label, [&](const ResultsFile& file, std::size_t d, std::size_t dump, std::size_t s, std::size_t selector) {
         const std::optional<MetricArray> array = file.read_scores(d, s, metric);
         if (!array) return;
-        gathered.push_back(
-            slice(*array, file.study().dumps[d].samples[s], chosen_layers(file, d, s, selector, choice), {}, metric));
+        gathered.push_back(slice(*array, file.study().dumps[d].samples[s], chosen_layers(file, d, s, selector, choice),
+                                 {}, range_of(nullptr, metric).value_or(MetricRange{})));
         gathered.back().dump = static_cast<int>(dump);
       });
   return gathered;

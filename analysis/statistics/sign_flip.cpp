@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "analysis/statistics/not_defined.h"
+
 namespace attest {
 namespace {
 
@@ -99,7 +101,7 @@ Subsets drawn_subsets(std::span<const double> differences, const SignFlipOptions
 SignFlipResult sign_flip_test(std::span<const double> differences, const SignFlipOptions& options) {
   constexpr double kUnbounded = std::numeric_limits<double>::infinity();
   const std::size_t n = differences.size();
-  if (n == 0) return {.mean = std::numeric_limits<double>::quiet_NaN(), .p = 1, .low = -kUnbounded, .high = kUnbounded};
+  if (n == 0) return {.mean = kNaN, .p = 1, .low = -kUnbounded, .high = kUnbounded};
   Subsets subsets = n <= kMaxExactFlips ? all_subsets(differences) : drawn_subsets(differences, options);
   std::vector<double>& means = subsets.means;
   const auto all = static_cast<double>(means.size() + subsets.empty);

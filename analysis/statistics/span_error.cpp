@@ -2,7 +2,8 @@
 #include "analysis/statistics/span_error.h"
 
 #include <cmath>
-#include <limits>
+
+#include "analysis/statistics/not_defined.h"
 
 namespace attest {
 
@@ -21,8 +22,7 @@ std::vector<double> span_error(const MetricArray& error, const MetricArray& mass
         weights[row / heads * settings + s] += weight;
       }
     }
-  for (std::size_t i = 0; i < errors.size(); ++i)
-    errors[i] = weights[i] > 0 ? errors[i] / weights[i] : std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t i = 0; i < errors.size(); ++i) errors[i] = weights[i] > 0 ? errors[i] / weights[i] : kNaN;
   return errors;
 }
 

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/results/axes.h"
 #include "analysis/statistics/aggregate.h"
+#include "analysis/statistics/not_defined.h"
 
 namespace attest {
 namespace {
@@ -78,7 +78,7 @@ void SummaryBuilder::Cells::merge(const Cells& other) {
 }
 
 double SummaryBuilder::Statistics::get(SummaryColumn::Statistic statistic) const {
-  if (count == 0) return std::numeric_limits<double>::quiet_NaN();
+  if (count == 0) return kNaN;
   switch (statistic) {
     case SummaryColumn::Statistic::min:
       return min;

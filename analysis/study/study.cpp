@@ -1,6 +1,7 @@
 // Builds the description of a selector in a study.
 #include "analysis/study/study.h"
 
+#include "analysis/study/selector_options.h"
 #include "dumps/base/json.h"
 #include "kernels/selectors/registry.h"
 
@@ -23,12 +24,9 @@ StudySelector make_study_selector(const std::string& label, std::shared_ptr<Sele
 
 bool counts_scan(const StudySelector& chosen) {
   if (chosen.selector) return chosen.selector->counts_scan();
-  SelectorSpec spec{.label = chosen.label, .name = chosen.name, .options = {}};
-  const Json options = parsed_json(chosen.options_json).value_or(nullptr);
+  const SelectorOptions options = selector_options(chosen.options_json);
   try {
-    if (options.is_object())
-      for (const auto& [option, value] : options.members()) spec.options.emplace_back(option, value.text());
-    return make_selector(spec)->counts_scan();
+    return make_selector({chosen.label, chosen.name, {options.begin(), options.end()}})->counts_scan();
   } catch (const std::exception&) {  // results of a program version with other selectors or options
     return true;
   }

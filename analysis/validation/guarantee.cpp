@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "analysis/statistics/not_defined.h"
 #include "analysis/validation/guarantee_tests.h"
 #include "dumps/base/error.h"
 
@@ -18,7 +18,7 @@ TargetEvidence evidence_of(const PromptNumbers& numbers, std::size_t index, cons
   const std::vector<double> values = counted(numbers, index);
   TargetEvidence evidence{.prompts = static_cast<std::int64_t>(values.size()), .passes_at = {}};
   evidence.violations = std::ranges::count_if(values, [&](double x) { return !target.is_met_by(x); });
-  evidence.mean_deficit = std::numeric_limits<double>::quiet_NaN();
+  evidence.mean_deficit = kNaN;
   if (target.has_deficit() && !values.empty()) {
     double sum = 0;
     for (const double x : values) sum += target.deficit(x);

@@ -18,7 +18,7 @@ std::optional<double> distance(std::span<const double> numbers, std::span<const 
 }
 
 void look(SequentialTest& test, double log_largest, std::size_t prompt, double alpha) {
-  test.evidence = std::exp(log_largest);
+  test.evidence = std::min(std::exp(log_largest), kMaxEvidence);
   if (!test.alarm && log_largest >= -std::log(alpha)) test.alarm = prompt;
 }
 

@@ -10,6 +10,9 @@
 
 namespace attest {
 
+/// What evidence is given as that is larger: it grows without bound, and JSON has no infinity.
+inline constexpr double kMaxEvidence = 1e300;
+
 /// One test. Its evidence is the factor by which a fair game's capital has grown at most so far: it reaches
 /// 1 / (1 - confidence) with probability 1 - confidence at most, however long the test goes on.
 struct SequentialTest {

@@ -8,11 +8,21 @@
 #include <map>
 #include <random>
 
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
 #include "dumps/base/parallel_for.h"
 
 namespace attest {
 namespace {
+
+/// Of those that are not NaN; NaN if none is.
+double mean_of_defined(std::vector<double> values) {
+  std::erase_if(values, [](double x) { return std::isnan(x); });
+  if (values.empty()) return kNaN;
+  double mean = 0;
+  for (const double x : values) mean += x / static_cast<double>(values.size());
+  return mean;
+}
 
 /// [assignment] evidence of the certifying prompts, whose cells are read once.
 std::vector<JudgedAssignment> judge_assignments(const PromptSet& set, const ValidationRequest& request,
@@ -26,11 +36,14 @@ std::vector<JudgedAssignment> judge_assignments(const PromptSet& set, const Vali
   std::vector<JudgedAssignment> judged(assignments.size());
   numbers.assign(assignments.size(), {});
   for (std::size_t a = 0; a < assignments.size(); ++a) {
+    std::vector<double> keep, io;
     for (const std::vector<AssembledPrompt>& prompt : assembled) {
       numbers[a].push_back(prompt[a].targets);
-      judged[a].keep += prompt[a].keep / static_cast<double>(prompts.size());
-      judged[a].io += prompt[a].io / static_cast<double>(prompts.size());
+      keep.push_back(prompt[a].keep);
+      io.push_back(prompt[a].io);
     }
+    judged[a].keep = mean_of_defined(keep);
+    judged[a].io = mean_of_defined(io);
     judged[a].assignment = std::move(assignments[a]);
   }
   return judged;

@@ -26,7 +26,7 @@ struct JudgedAssignment {
   Assignment assignment;
   double slack = 0;  ///< of a family member
   Evidence evidence;
-  double keep = 0, io = 0;  ///< means over the certifying prompts
+  double keep = 0, io = 0;  ///< means over the certifying prompts that have them; NaN without any
 };
 
 struct UnitValidation {

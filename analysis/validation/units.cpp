@@ -86,11 +86,13 @@ std::optional<double> stored_dense_value(const Target& target) {
 
 }  // namespace
 
+std::string_view name_of(UnitKind kind) { return kind == UnitKind::layer ? "layer" : "kv_head"; }
+
 std::vector<Unit> units_of(const PromptSet& set, UnitKind kind, std::span<const Target> targets) {
   for (const Target& target : targets)
     if (is_of_model(target.quantity.metric))
       throw UsageError(fmt::format("--per {}: '{}' is of all layers together, which no part of the model has",
-                                   kind == UnitKind::layer ? "layer" : "kv_head", target.quantity.metric));
+                                   name_of(kind), target.quantity.metric));
   if (kind == UnitKind::kv_head)
     for (const Target& target : targets)
       if (target.quantity.info.axes == MetricAxes::query_setting)
@@ -99,7 +101,7 @@ std::vector<Unit> units_of(const PromptSet& set, UnitKind kind, std::span<const 
   if (set.in_fewer_layers > 0)
     throw UsageError(fmt::format(
         "--per {}: {} of {} prompts were not studied in all of the layers {}; choose common ones by --layers",
-        kind == UnitKind::layer ? "layer" : "kv_head", set.in_fewer_layers, set.prompts.size(), join(set.layers, ",")));
+        name_of(kind), set.in_fewer_layers, set.prompts.size(), join(set.layers, ",")));
   std::vector<Unit> units;
   const int group = set.shape.num_query_heads / set.shape.num_kv_heads;
   for (std::size_t row = 0; row < set.layers.size(); ++row) {
@@ -114,14 +116,15 @@ UnitLosses unit_losses(const PromptSet& set, std::span<const std::size_t> prompt
                        std::span<const Unit> units, int threads) {
   const std::size_t num_settings = set.selector.grid.size(), size = units.size() * num_settings;
   UnitLosses losses{num_settings, std::vector<double>(size), std::vector<double>(size), std::vector<double>(size)};
+  std::vector<std::size_t> read(size);  // prompts that have a number for the bytes
   const auto share = 1 / static_cast<double>(prompts.size());
   // Prompts in turn and units on threads: sums over prompts then have one order.
   for (const std::size_t p : prompts) {
     const auto add = [&](const MetricStatistic& quantity, auto&& use) {
-      const std::optional<PromptCells> read = read_cells(set.prompts[p], quantity);
-      if (!read) return;
+      const std::optional<PromptCells> cells = read_cells(set.prompts[p], quantity);
+      if (!cells) return;
       parallel_for(threads, units.size(), [&](int, std::size_t u) {
-        const std::vector<double> values = reduce(*read, range_of(units[u], *read), quantity, num_settings);
+        const std::vector<double> values = reduce(*cells, range_of(units[u], *cells), quantity, num_settings);
         for (std::size_t s = 0; s < num_settings; ++s)
           if (!std::isnan(values[s])) use(u * num_settings + s, values[s]);
       });
@@ -132,8 +135,15 @@ UnitLosses unit_losses(const PromptSet& set, std::span<const std::size_t> prompt
         losses.worst[i] = std::max(losses.worst[i], loss);
         losses.mean[i] += loss * share;
       });
-    add(io_ratio(), [&](std::size_t i, double x) { losses.io[i] += x * share; });
+    add(io_ratio(), [&](std::size_t i, double x) {
+      losses.io[i] += x * share;
+      ++read[i];
+    });
   }
+  // What a prompt does not tell is left out of the mean.
+  for (std::size_t i = 0; i < size; ++i)
+    if (read[i] > 0 && read[i] < prompts.size())
+      losses.io[i] *= static_cast<double>(prompts.size()) / static_cast<double>(read[i]);
   return losses;
 }
 

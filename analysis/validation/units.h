@@ -15,6 +15,9 @@ namespace attest {
 /// one setting stay exact whatever the other units do.
 enum class UnitKind : std::uint8_t { layer, kv_head };
 
+/// As option --per has it.
+std::string_view name_of(UnitKind kind);
+
 struct Unit {
   std::size_t row = 0;  ///< index in PromptSet::layers
   int kv_head = -1;     ///< -1: the whole layer
@@ -35,7 +38,7 @@ struct UnitLosses {
   std::size_t num_settings = 0;
   std::vector<double> worst;  ///< the largest relative deficit (target.h) of a prompt and target
   std::vector<double> mean;   ///< the mean over prompts of the sum over targets of relative deficits
-  std::vector<double> io;     ///< mean io_ratio
+  std::vector<double> io;     ///< mean io_ratio over the prompts that have it; 0 without any
 };
 
 UnitLosses unit_losses(const PromptSet& set, std::span<const std::size_t> prompts, std::span<const Target> targets,

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 
@@ -115,7 +115,7 @@ PromptNumbers numbers_of_clusters(const PromptSet& set, std::span<const std::siz
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const auto [at, is_new] = places.try_emplace(set.clusters[prompts[i]], clusters.size());
     if (is_new) {
-      clusters.emplace_back(targets.size(), std::numeric_limits<double>::quiet_NaN());
+      clusters.emplace_back(targets.size(), kNaN);
       counts.emplace_back(targets.size(), 0.0);
     }
     for (std::size_t t = 0; t < targets.size(); ++t) {

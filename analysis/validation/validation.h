@@ -18,7 +18,7 @@ namespace attest {
 struct JudgedSetting {
   std::size_t setting = 0;  ///< index into the grid
   Evidence evidence;
-  double keep = 0, io = 0;  ///< means over prompts of their mean keep_ratio and io_ratio; NaN if the results lack them
+  double keep = 0, io = 0;  ///< means over the prompts that have them of keep_ratio and io_ratio; NaN without any
 };
 
 /// Prompts of one task or of about one length.

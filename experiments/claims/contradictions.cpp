@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <limits>
+#include <set>
 
 #include "experiments/claims/claim.h"
 #include "experiments/claims/measured.h"
@@ -23,12 +24,13 @@ ClaimResult compare_option(const ModelStudy& study, const std::string& option, c
     return {.evidence = fmt::format("needs ffd with {0}={1} and {0}={2} at delta 5", option, a, b),
             .run_options = fmt::format("--selector a=ffd:{0}={1} --selector b=ffd:{0}={2} --delta 5", option, a, b)};
   std::string evidence;
+  const std::set<int> dense = study.dense_layers({first->group.label, second->group.label});
   for (const PooledSelector* selector : {first, second}) {
     const std::size_t setting = *index_of(selector->group, 5);
     evidence +=
         fmt::format("{}{}={}: keep {}, mean recall {}", evidence.empty() ? "" : "; ", option, selector->option(option),
-                    percent(describe(cells_at(study, *selector, "keep_ratio", setting)).mean),
-                    quality(describe(cells_at(study, *selector, "recall", setting)).mean));
+                    percent(describe(cells_at(study, *selector, "keep_ratio", setting, dense)).mean),
+                    quality(describe(cells_at(study, *selector, "recall", setting, dense)).mean));
   }
   return {.verdict = Verdict::cannot_tell, .evidence = evidence};
 }
@@ -74,11 +76,12 @@ ClaimResult pseudo_max_is_the_cause(const ModelStudy& study) {
     return {.evidence = "needs the oracle topdelta by blocks, which has the true maximum, at delta 5",
             .run_options = "--selector topdelta:granularity=block --delta 5"};
   const std::size_t setting = *index_of(oracle->group, 5);
+  const std::set<int> dense = study.dense_layers({oracle->group.label});
   const FailureCases cases =
-      failure_cases(study.score_cells(*oracle, "top1_top2_gap"), study.score_cells(*oracle, "score_std"));
+      failure_cases(study.score_cells(*oracle, "top1_top2_gap", dense), study.score_cells(*oracle, "score_std", dense));
   if (cases.proxy_error.empty() || cases.regular.empty())
     return {.evidence = "too few layer-head pairs to tell classes"};
-  const auto cells = cells_at(study, *oracle, "keep_ratio", setting);
+  const auto cells = cells_at(study, *oracle, "keep_ratio", setting, dense);
   const auto keep = pair_values(cells);
   const Measured more = measure(class_differences(cells, cases));
   return {.verdict = judged(more.interval, -std::numeric_limits<double>::infinity(), 0),

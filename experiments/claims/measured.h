@@ -51,7 +51,7 @@ Verdict judged(const Interval& interval, double low, double high = std::numeric_
 struct JudgedParts {
   Verdict verdict = Verdict::cannot_tell;
   std::size_t hold = 0, refuted = 0, parts = 0;
-  std::string text() const;  ///< "clear at 3 of 11, clearly the other way at 1"
+  std::string text() const;  ///< "over the samples clearly so at 3 of 11, clearly not at 1"
 };
 JudgedParts judged_parts(std::span<const SampleNumbers> parts);
 

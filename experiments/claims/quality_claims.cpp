@@ -15,23 +15,10 @@
 namespace attest {
 namespace {
 
-using ValueOf = double (*)(const QualityPoint&);
-
 double io_of(const QualityPoint& p) { return p.io.mean; }
 double keep_of(const QualityPoint& p) { return p.keep.mean; }
 double recall_of(const QualityPoint& p) { return p.recall.mean; }
 double lse_of(const QualityPoint& p) { return p.lse_error_max; }
-
-/// The value on a curve where its `x` is that, interpolated linearly; nothing outside of its range.
-std::optional<double> value_at(const QualityCurve& curve, double x, ValueOf x_of, ValueOf value) {
-  for (std::size_t i = 0; i + 1 < curve.points.size(); ++i) {
-    const QualityPoint &a = curve.points[i], &b = curve.points[i + 1];
-    if (!(x_of(a) <= x && x <= x_of(b))) continue;
-    const double part = x_of(b) > x_of(a) ? (x - x_of(a)) / (x_of(b) - x_of(a)) : 0;
-    return value(a) + part * (value(b) - value(a));
-  }
-  return std::nullopt;
-}
 
 /// What two curves are compared by.
 struct CurveQuestion {
@@ -158,7 +145,7 @@ ClaimResult correlation_above_quest(const ModelStudy& study, std::string_view me
 ClaimResult token_ranks(const ModelStudy& study) { return correlation_above_quest(study, "spearman"); }
 ClaimResult block_ranks(const ModelStudy& study) { return correlation_above_quest(study, "spearman_block128"); }
 
-/// A mean at most so far below 1 is called near-perfect.
+/// The least mean recall that is called near-perfect.
 constexpr double kNearPerfect = 0.99;
 
 ClaimResult recall_at(const ModelStudy& study, double delta) {

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 
 #include "analysis/statistics/aggregate.h"
 #include "dumps/base/join.h"
@@ -48,7 +49,7 @@ ClaimResult skips_at_7(const ModelStudy& study) { return skips(study, 7, 0.73); 
 ClaimResult gap_is_zero(const ModelStudy& study) {
   const PooledSelector* ffd = first_selector(study, "ffd");
   if (!ffd) return needs_ffd_at(5);
-  const auto cells = cells_at(study, *ffd, "pseudo_max_gap_exact", 0);
+  const auto cells = cells_at(study, *ffd, "pseudo_max_gap_exact", 0, study.dense_layers({ffd->group.label}));
   const Measured zero = share_where(cells, [](float gap) { return gap == 0; });
   if (!zero.exists()) return {.evidence = "no context has a full block"};
   return {.verdict = judged(zero.interval, 0.5),
@@ -60,7 +61,8 @@ ClaimResult only_keeps_more(const ModelStudy& study) {
   const PooledSelector* ffd =
       first_selector(study, "ffd", [](const PooledSelector& selector) { return selector.option("scan") != "exact"; });
   if (!ffd) return {.evidence = "needs ffd with scan=thumbnail", .run_options = options_at(5)};
-  const std::vector<SampleCells> gaps = cells_at(study, *ffd, "pseudo_max_gap_thumbnail", 0);
+  const std::vector<SampleCells> gaps =
+      cells_at(study, *ffd, "pseudo_max_gap_thumbnail", 0, study.dense_layers({ffd->group.label}));
   const Measured above = share_where(gaps, [](float gap) { return gap < 0; });
   if (!above.exists()) return {.evidence = "no context has a full block"};
   return {
@@ -114,12 +116,13 @@ ClaimResult flat_heads_keep_more(const ModelStudy& study) {
   const PooledSelector* ffd = headwise_ffd(study);
   if (!ffd) return needs_ffd_at(5);
   const std::size_t setting = *index_of(ffd->group, 5);
+  const std::set<int> dense = study.dense_layers({ffd->group.label});
   const FailureCases cases =
-      failure_cases(study.score_cells(*ffd, "top1_top2_gap"), study.score_cells(*ffd, "score_std"));
+      failure_cases(study.score_cells(*ffd, "top1_top2_gap", dense), study.score_cells(*ffd, "score_std", dense));
   if (cases.proxy_error.empty() || cases.regular.empty())
     return {.evidence = "too few layer-head pairs to tell classes"};
-  const auto keep = cells_at(study, *ffd, "keep_ratio", setting),
-             hit = cells_at(study, *ffd, "salient_hit_rate", setting);
+  const auto keep = cells_at(study, *ffd, "keep_ratio", setting, dense),
+             hit = cells_at(study, *ffd, "salient_hit_rate", setting, dense);
   const std::vector parts{class_differences(keep, cases), class_differences(hit, cases)};
   const JudgedParts judged = judged_parts(parts);
   const auto kept = pair_values(keep), hits = pair_values(hit);
@@ -153,7 +156,7 @@ ClaimResult one_per_cent(const ModelStudy& study) {
   const PooledSelector* ffd = ffd_at(study, 5);
   if (!ffd) return needs_ffd_at(5);
   const std::size_t setting = *index_of(ffd->group, 5);
-  const auto cells = cells_at(study, *ffd, "salient_ratio", setting);
+  const auto cells = cells_at(study, *ffd, "salient_ratio", setting, study.dense_layers({ffd->group.label}));
   const Measured salient = measure(cells);
   if (!salient.exists()) return {.evidence = "no cell has a salient ratio"};
   return {.verdict = judged(salient.interval, 0.005, 0.015),

@@ -52,7 +52,6 @@ Formatter formatter_of(const std::string& output) {
   if (extension == ".md") return comparison_markdown;
   if (extension == ".csv") return comparison_csv;
   if (extension == ".json")
-    // Names in results may be any bytes; JSON must be UTF-8.
     return [](const Comparison& comparison) { return comparison_json(comparison).dump(2) + "\n"; };
   throw UsageError(fmt::format("--output: '{}' ends neither in .md, .csv nor .json", printable(output)));
 }

@@ -39,10 +39,7 @@ struct FiguresOptions {
 };
 
 Json json_of(const Finding& finding) {
-  constexpr std::array kNames = {"good", "note", "warning", "serious"};
-  Json document = {{"text", finding.text},
-                   {"severity", kNames.at(static_cast<std::size_t>(finding.severity))},
-                   {"number", finding.number}};
+  Json document = {{"text", finding.text}, {"severity", name_of(finding.severity)}, {"number", finding.number}};
   if (finding.place)
     document["place"] = {
         {"metric", finding.place->metric}, {"selector", finding.place->selector}, {"setting", finding.place->setting}};

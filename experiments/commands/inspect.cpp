@@ -36,10 +36,7 @@ struct InspectOptions {
   std::uint64_t allowed_memory = 0;
 };
 
-void print_json(const Json& document) {
-  // Names in a file may be any bytes; JSON must be UTF-8.
-  std::cout << document.dump(2) << '\n';
-}
+void print_json(const Json& document) { std::cout << document.dump(2) << '\n'; }
 
 /// Shows a dump or a results file. `check_values(progress)` looks at every value; its steps are `unit`.
 template <class File, class CheckValues>

@@ -163,16 +163,17 @@ Monitored monitored(MonitorOptions& options, const GlobalOptions& global) {
   return found;
 }
 
-/// "evidence 25.1 of the 20 that 95 % takes, reached with prompt p012"
+/// "evidence 25.1, and 20 is an alarm; it came with prompt p012"
 std::string evidence_text(const SequentialTest& test, const Monitored& found) {
   const double needed = 1 / found.recommended.guarantee.alpha();
-  std::string text = fmt::format("evidence {:.3g}, and {:.3g} is an alarm", test.evidence, needed);
+  std::string text = fmt::format("evidence {:.3g}{}, and {:.3g} is an alarm", test.evidence,
+                                 test.evidence < kMaxEvidence ? "" : " or more", needed);
   if (!test.alarm) return text;
   // Clusters have no prompt of their own.
   return text +
          (found.recommended.cluster.empty()
               ? fmt::format("; it came with prompt {}", printable(found.set.prompts[found.order[*test.alarm]].name))
-              : fmt::format("; it came with the {}th", *test.alarm + 1));
+              : fmt::format("; it came with number {} of the {}", *test.alarm + 1, units_text(found.set)));
 }
 
 std::string text_of(const Monitored& found) {

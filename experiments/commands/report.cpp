@@ -41,8 +41,6 @@ struct ReportCommandOptions {
   bool no_tokens = false, force = false;
 };
 
-constexpr const char* kSeverities[] = {"good", "note", "warning", "serious"};
-
 Json json_of(const ReportData& data, const HtmlReport& report, const std::string& path) {
   Json document{{"path", path},
                 {"bytes", report.html.size()},
@@ -50,10 +48,8 @@ Json json_of(const ReportData& data, const HtmlReport& report, const std::string
                 {"studied", data.studied},
                 {"findings", Json::array()}};
   for (const PageFinding& f : data.findings)
-    document["findings"].push_back({{"severity", kSeverities[static_cast<std::size_t>(f.severity)]},
-                                    {"text", f.text},
-                                    {"number", f.number},
-                                    {"link", f.link}});
+    document["findings"].push_back(
+        {{"severity", name_of(f.severity)}, {"text", f.text}, {"number", f.number}, {"link", f.link}});
   document["cells"] = data.cells.size();
   document["arrays"] = {{"rounded", report.rounded}, {"left_out", report.left_out}};
   document["notes"] = data.figures_note;
@@ -64,7 +60,7 @@ std::string text_of(const ReportData& data, const HtmlReport& report, const std:
   std::string text = data.studied + "\n";
   for (std::size_t i = 0; i < data.findings.size(); ++i)
     if (const PageFinding& f = data.findings[i]; i < data.verdicts || f.severity >= Severity::warning)
-      text += fmt::format("{}: {}\n", kSeverities[static_cast<std::size_t>(f.severity)], f.text);
+      text += fmt::format("{}: {}\n", name_of(f.severity), f.text);
   if (!data.figures_note.empty()) text += data.figures_note + "\n";
   return text + fmt::format("{}: {} findings, {} of the worst cells, {:.1f} MB; open it in a browser\n",
                             printable(path), data.findings.size(), data.cells.size(),

@@ -77,8 +77,7 @@ void choose_units(const RunCommand& command, RunOptions& options) {
   }
 }
 
-void print_missing(const RunReport& report, const RunOptions& options, bool as_json) {
-  if (!as_json) return;  // a notice has said it
+void print_missing(const RunReport& report, const RunOptions& options) {
   const Json document{{"results", options.output}, {"units", report.units}, {"missing", report.missing}};
   std::cout << document.dump(2) << '\n';
 }
@@ -93,7 +92,10 @@ void run(RunCommand command, const GlobalOptions& global) {
   const std::optional<Launch> launch = command.run.chunk ? read_launch() : join_others(command.run);
   const RunReport report = run_typed_study(make_study(command), command.run, global, command.selectors.grids, "",
                                            std::chrono::milliseconds(command.time_limit_ms), launch);
-  if (report.outcome == RunReport::Outcome::unfinished) return print_missing(report, command.run, global.json);
+  if (report.outcome == RunReport::Outcome::unfinished) {
+    if (global.json) print_missing(report, command.run);  // else a notice has said it
+    return;
+  }
   if (report.outcome == RunReport::Outcome::wrote_chunk || (launch && launch->rank > 0)) return;
   if (global.json) {
     Json document = summary_json(report.summary);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "dumps/synthetic/dump.h"
@@ -114,9 +115,9 @@ void run_synth(const SyntheticOptions& dump, const SynthOptions& options, const 
     std::cout << report.dump(2) << '\n';
     return;
   }
-  std::cout << fmt::format("{}: {} sample(s) x {} layer(s) of {} tokens, heads {}, {}, {:.1f} MB in {:.1f} s\n",
-                           printable(options.path), dump.num_samples, dump.num_layers, dump.num_tokens, dump.profile,
-                           name_of(dump.element_type), static_cast<double>(bytes) / 1e6, seconds);
+  std::cout << fmt::format("{}: {} x {} of {} tokens, heads {}, {}, {:.1f} MB in {:.1f} s\n", printable(options.path),
+                           counted(dump.num_samples, "sample"), counted(dump.num_layers, "layer"), dump.num_tokens,
+                           dump.profile, name_of(dump.element_type), static_cast<double>(bytes) / 1e6, seconds);
 }
 
 }  // namespace

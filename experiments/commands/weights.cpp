@@ -16,6 +16,7 @@
 #include "analysis/study/study_plan.h"
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "dumps/format/dump_reader.h"
@@ -168,9 +169,9 @@ void run_weights(const WeightsOptions& options, const GlobalOptions& global) {
     return;
   }
   std::cout << heaviest_text(found)
-            << fmt::format("{}: weights of {} layers of '{}', averaged over {} prompt{}\n", printable(options.output),
-                           found.layers.size(), printable(found.model->model), found.prompts,
-                           found.prompts == 1 ? "" : "s");
+            << fmt::format("{}: weights of {} of '{}', averaged over {}\n", printable(options.output),
+                           counted(std::ssize(found.layers), "layer"), printable(found.model->model),
+                           counted(found.prompts, "prompt"));
   if (!dense_heads.empty())
     std::cout << fmt::format(
         "dense_heads={}: the option with which a selector leaves the {} heaviest of its {} KV heads "

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "analysis/statistics/holm.h"
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/json.h"
 #include "dumps/base/ordered_pipeline.h"
 #include "dumps/base/parallel_for.h"
@@ -17,8 +18,6 @@
 
 namespace attest {
 namespace {
-
-constexpr double kNoMean = std::numeric_limits<double>::quiet_NaN();
 
 ComparedFile file_of(const ResultsFile& file) {
   const Json manifest = parsed_json(file.manifest()).value_or(nullptr);
@@ -69,8 +68,8 @@ class Collected {
       row.first += first_[r][i];
       row.second += second_[r][i];
     }
-    row.first = row.prompts == 0 ? kNoMean : row.first / static_cast<double>(row.prompts);
-    row.second = row.prompts == 0 ? kNoMean : row.second / static_cast<double>(row.prompts);
+    row.first = row.prompts == 0 ? kNaN : row.first / static_cast<double>(row.prompts);
+    row.second = row.prompts == 0 ? kNaN : row.second / static_cast<double>(row.prompts);
     row.test = sign_flip_test(differences, comparison_.test);
   }
 

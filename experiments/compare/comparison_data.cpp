@@ -5,6 +5,7 @@
 #include <limits>
 #include <sstream>
 
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/json.h"
 #include "experiments/compare/comparison_formats.h"
 #include "experiments/compare/comparison_sentences.h"
@@ -12,8 +13,6 @@
 
 namespace attest {
 namespace {
-
-constexpr double kEmpty = std::numeric_limits<double>::quiet_NaN();
 
 std::string_view word_of(ChangeVerdict verdict) {
   switch (verdict) {
@@ -68,7 +67,7 @@ Json json_of(const ComparedRow& row) {
 struct CsvLine {
   const ComparedRow* row = nullptr;
   std::string layer, head;  ///< empty for the row itself
-  double difference = kEmpty, same_sign = kEmpty;
+  double difference = kNaN, same_sign = kNaN;
 };
 
 /// NaN without prompts.
@@ -132,7 +131,7 @@ Json comparison_json(const Comparison& comparison) {
 
 std::string comparison_csv(const Comparison& comparison) {
   std::vector<CsvLine> lines;
-  for (const ComparedRow& row : comparison.rows) lines.push_back({&row, "", "", row.test.mean, kEmpty});
+  for (const ComparedRow& row : comparison.rows) lines.push_back({&row, "", "", row.test.mean, kNaN});
   for (const ComparedRow* row : rows_of_heads(comparison)) {
     const HeadDifferences& heads = comparison.heads[row->heads];
     for (std::size_t i = 0; i < heads.mean.size(); ++i)
@@ -151,7 +150,7 @@ std::string comparison_csv(const Comparison& comparison) {
       {{"layer", kText}, [](const CsvLine& l) { return l.layer; }},
       {{"head", kText}, [](const CsvLine& l) { return l.head; }}};
   const auto add = [&](const char* name, double (*of_row)(const ComparedRow&)) {
-    columns.push_back({{name}, [of_row](const CsvLine& l) { return l.layer.empty() ? of_row(*l.row) : kEmpty; }});
+    columns.push_back({{name}, [of_row](const CsvLine& l) { return l.layer.empty() ? of_row(*l.row) : kNaN; }});
   };
   add("prompts", [](const ComparedRow& r) { return static_cast<double>(r.prompts); });
   add("mean_1", [](const ComparedRow& r) { return r.first; });

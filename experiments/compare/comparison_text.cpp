@@ -63,7 +63,7 @@ TextTable rows_as_text(const Comparison& comparison) {
   return table;
 }
 
-/// The heading of the list of heads, and the list; empty if no row differs.
+/// The heading of the list of heads.
 std::string heads_title(const ComparedRow& row) {
   MetricStatistic cells = row.metric;
   cells.deficit = false;

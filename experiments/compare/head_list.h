@@ -20,7 +20,7 @@ struct ListedHead {
 std::vector<ListedHead> largest_differences(const Comparison& comparison, const HeadDifferences& heads,
                                             std::size_t most);
 
-/// The row whose heads are worth a look: the changed one with the smallest p, else any. Null if no row differs.
+/// The row whose heads are worth a look: of those that differ, the one with the smallest p. Null if none differs.
 const ComparedRow* max_changed_row(const Comparison& comparison);
 
 }  // namespace attest

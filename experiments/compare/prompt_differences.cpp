@@ -9,13 +9,12 @@
 #include <set>
 #include <span>
 
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 
 namespace attest {
 namespace {
-
-constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 std::optional<MetricArray> read_series(const ResultsFile& file, SamplePlace place, std::optional<std::size_t> selector,
                                        const MetricStatistic& metric) {
@@ -74,8 +73,8 @@ std::vector<int> layers_not_done(const ResultsFile& first, const ResultsFile& se
 
 void difference_prompt(const ResultsFile& first, const ResultsFile& second, const Comparison& comparison,
                        const std::vector<CellSeries>& series, const MatchedPrompt& prompt, PromptDifferences& out) {
-  out.first.assign(comparison.rows.size(), kNoNumber);
-  out.second.assign(comparison.rows.size(), kNoNumber);
+  out.first.assign(comparison.rows.size(), kNaN);
+  out.second.assign(comparison.rows.size(), kNaN);
   out.equal.assign(comparison.rows.size(), 1);
   out.heads.assign(comparison.heads.size(), {});
   for (const CellSeries& one : series) {

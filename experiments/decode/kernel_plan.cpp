@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "dumps/base/error.h"
+#include "experiments/decode/kernel_report.h"
 
 namespace attest {
 namespace {
@@ -112,7 +113,7 @@ std::vector<PlannedKernel> planned_kernels(const KernelPlanOptions& options, std
       if (same != plan.end())
         same->experiments.push_back(experiment);
       else
-        plan.push_back({.spec = spec, .experiments = {experiment}, .dense = spec.method.starts_with("sdpa_")});
+        plan.push_back({.spec = spec, .experiments = {experiment}, .dense = is_baseline(spec.method)});
     }
   }
   std::ranges::stable_sort(plan, {}, [](const PlannedKernel& each) { return memory_order(each.spec); });

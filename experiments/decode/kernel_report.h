@@ -16,6 +16,9 @@ namespace attest {
 inline constexpr std::string_view kKernelBenchFormat = "attest-kernel-bench";
 inline constexpr int kKernelBenchVersion = 1;
 
+/// Whether a method is dense attention, with which the others are compared.
+inline bool is_baseline(std::string_view method) { return method.starts_with("sdpa_"); }
+
 struct KernelShape {
   int num_query_heads = 0, num_kv_heads = 0, head_dim = 0, value_dim = 0;
   std::string element_type;  ///< "float16" or "bfloat16"
@@ -26,15 +29,15 @@ struct KernelData {
   std::string path, xxh64_of_1mib, model;
 };
 
-/// One method on one layer's inputs: a KernelSpec, its KernelResult, and where it belongs.
-/// A result with what was measured, and where.
+/// One method on one layer's inputs: what was measured, on what, and where it belongs. A text that is null in JSON is
+/// empty here.
 struct KernelMeasurement : KernelResult {
   std::vector<std::string> experiments;  ///< "kernel_latency", "selection_overhead", "quant_depth", "ablation"
   std::string method;                    ///< kKernelMethods
   std::int64_t length = 0;
   int batch = 1;
   std::optional<int> layer;  ///< null: generated
-  std::string sample;        ///< may be null
+  std::string sample;        ///< or null
   bool tiled = false;        ///< a layer of a dump was repeated to reach `length`
   std::string scan;          ///< "2-bit", "4-bit", "8-bit", "16-bit", or null
   std::string rule;          ///< "topdelta", "topk", "topp", "none", or null

@@ -1,6 +1,7 @@
 // A kernel report as JSON.
 #include <cmath>
 
+#include "analysis/results/manifest_inputs.h"
 #include "dumps/base/json.h"
 #include "experiments/decode/kernel_report.h"
 
@@ -26,7 +27,7 @@ Json json_of(const KernelData& data) {
   Json json{{"source", data.source}};
   if (data.source != "dump") return json;
   json["path"] = data.path;
-  json["xxh64_of_1MiB"] = data.xxh64_of_1mib;
+  json[kContentHashName] = data.xxh64_of_1mib;
   json["model"] = data.model;
   return json;
 }

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/results/manifest_inputs.h"
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/json_place.h"
 #include "dumps/dump_info.h"
 #include "experiments/decode/kernel_report.h"
@@ -33,14 +35,14 @@ double measured(const JsonPlace& at) {
 
 /// NaN for null.
 double number_or_null(const JsonPlace& at) {
-  if (at.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  if (at.is_null()) return kNaN;
   if (at.is_missing() || !at.value().is_number() || !(at.value().number() >= 0))
     at.refuse("a number of at least 0 or null");
   return measured(at);
 }
 /// With room for rounding.
 double cosine_or_null(const JsonPlace& at) {
-  if (at.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  if (at.is_null()) return kNaN;
   const double value = at.is_missing() || !at.value().is_number() ? 2 : at.value().number();
   if (!(std::fabs(value) <= 1 + 1e-6)) at.refuse("a number from -1 to 1 or null");
   return value;
@@ -73,7 +75,7 @@ KernelData data_of(const JsonPlace& fields) {
   data.source = fields["source"].one_of({"generated", "dump"});
   if (data.source == "generated") return data;
   data.path = fields["path"].text();
-  data.xxh64_of_1mib = fields["xxh64_of_1MiB"].text();
+  data.xxh64_of_1mib = fields[kContentHashName].text();
   data.model = fields["model"].text();
   return data;
 }

@@ -21,8 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kMaker = "NVIDIA ";
 
-bool is_baseline(const std::string& method) { return method.starts_with("sdpa_"); }
-
 /// FFD first, by kind and value of its setting; then other methods, the dense baselines last.
 auto curve_order(const KernelPoint& p) {
   const auto method = std::ranges::find(kKernelMethods, p.method) - kKernelMethods.begin();

@@ -14,7 +14,7 @@ struct LatencyRow {
   double over_flash = kNotMeasured, over_cudnn = kNotMeasured;  ///< speed-ups
   KernelPoint flash, cudnn;                                     ///< at the same length and batch; no method: none
 
-  bool is_baseline() const { return point.method.starts_with("sdpa_"); }
+  bool is_baseline() const { return attest::is_baseline(point.method); }
   std::string curve() const;  ///< "FFD delta 5 batch 1"
 };
 

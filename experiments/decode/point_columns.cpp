@@ -17,7 +17,7 @@ const PointColumn& point_column(std::string_view name) {
       {{.name = "keep_ratio", .heading = "tokens kept"}, [](const P& p) { return p.keep; }},
       {{.name = "io_ratio", .heading = "io"}, [](const P& p) { return p.io; }},
       {{.name = "io_limit", .heading = "1/io", .decimals = 2}, [](const P& p) { return p.io_limit(); }},
-      {{.name = "us", .heading = "median us", .decimals = 2}, [](const P& p) { return p.us; }},
+      {{.name = "us", .heading = "us (mean of medians)", .decimals = 2}, [](const P& p) { return p.us; }},
       {{.name = "us_low", .heading = "least layer", .decimals = 2}, [](const P& p) { return p.us_low; }},
       {{.name = "us_high", .heading = "largest layer", .decimals = 2}, [](const P& p) { return p.us_high; }},
       {{.name = "replay_low", .heading = "least replay", .decimals = 2}, [](const P& p) { return p.replay_low; }},

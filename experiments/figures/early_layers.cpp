@@ -71,7 +71,6 @@ struct Row {
 };
 
 Table table_of(const std::vector<Row>& rows) {
-  constexpr auto number = Column::Kind::number;
   return make_table<Row>(
       rows,
       {{{kCurveColumn, kText}, [](const Row& r) { return r.curve->name(); }},
@@ -81,14 +80,14 @@ Table table_of(const std::vector<Row>& rows) {
        {{"setting", kText, "setting"}, [](const Row& r) { return std::string(name_of(r.curve->selector().kind)); }},
        {{"setting_label", kText, "at"}, [](const Row& r) { return display_name(r.point->setting_label); }},
        {{"layers", kText, "layers"}, [](const Row& r) { return r.curve->group->name; }},
-       {{"recall_mean", number, "recall, mean", 5}, [](const Row& r) { return r.point->recall.mean; }},
-       {{"recall_min", number, "min", 4}, [](const Row& r) { return r.point->recall_min; }},
-       {{"lse_error_max", number, "LSE error, max (nats)"}, [](const Row& r) { return r.point->lse_error_max; }},
-       {{"lse_error_mean", number, "mean", 4}, [](const Row& r) { return r.point->lse_error.mean; }},
-       {{"mass_recall_min", number, "mass kept, min", 4}, [](const Row& r) { return r.point->mass_recall_min; }},
-       {{"keep_ratio", number, "tokens kept", 4}, [](const Row& r) { return r.point->keep.mean; }},
-       {{"io_ratio", number, "bytes read", 4}, [](const Row& r) { return r.point->io.mean; }},
-       {{"cells", number, "cells", 0}, [](const Row& r) { return static_cast<double>(r.point->cells); }}});
+       {{"recall_mean", kNumber, "recall, mean", 5}, [](const Row& r) { return r.point->recall.mean; }},
+       {{"recall_min", kNumber, "min", 4}, [](const Row& r) { return r.point->recall_min; }},
+       {{"lse_error_max", kNumber, "LSE error, max (nats)"}, [](const Row& r) { return r.point->lse_error_max; }},
+       {{"lse_error_mean", kNumber, "mean", 4}, [](const Row& r) { return r.point->lse_error.mean; }},
+       {{"mass_recall_min", kNumber, "mass kept, min", 4}, [](const Row& r) { return r.point->mass_recall_min; }},
+       {{"keep_ratio", kNumber, "tokens kept", 4}, [](const Row& r) { return r.point->keep.mean; }},
+       {{"io_ratio", kNumber, "bytes read", 4}, [](const Row& r) { return r.point->io.mean; }},
+       {{"cells", kNumber, "cells", 0}, [](const Row& r) { return static_cast<double>(r.point->cells); }}});
 }
 
 bool is_shown(const GroupCurve& curve) { return !curve.dense && curve.group->name != "all"; }
@@ -195,22 +194,21 @@ std::optional<Finding> finding_of(const ModelStudy& study, const PooledSelector&
     if (layer.lse_error >= std::max(kErrorFactor * largest_error, largest_error + kErrorMargin))
       worse.by_error.insert(layer.layer);
   }
-  const std::string at = setting_in_words(selector.group, setting);
   const bool is_ffd = selector.group.name == "ffd";
-  return Finding{.text = fmt::format(
-                     "{}{}{} without dense layers has {}, against at worst {:.4f} and {:.3g} in the {} studied "
-                     "from layer {} on ({}): {}.",
-                     display_name(selector.group.label), at.empty() ? "" : " at ", at, join(parts, ", "), lowest_recall,
-                     largest_error, later == 1 ? std::string("one layer") : fmt::format("{} layers", later), kEarly,
-                     samples_in_words(layers), worse.text()),
-                 .severity = !is_ffd           ? Severity::note
-                             : worse.is_good() ? Severity::good
-                                               : Severity::warning,
-                 .number = fmt::format("recall {:.4f}", early.front().recall),
-                 .place = MapPlace{.metric = "recall",
-                                   .selector = selector.group.label,
-                                   .setting = selector.group.setting_labels[setting],
-                                   .layer = early.front().layer}};
+  return Finding{
+      .text = fmt::format("{} without dense layers has {}, against at worst {:.4f} and {:.3g} in the {} studied "
+                          "from layer {} on ({}): {}.",
+                          named_setting(selector.group, setting), join(parts, ", "), lowest_recall, largest_error,
+                          later == 1 ? std::string("one layer") : fmt::format("{} layers", later), kEarly,
+                          samples_in_words(layers), worse.text()),
+      .severity = !is_ffd           ? Severity::note
+                  : worse.is_good() ? Severity::good
+                                    : Severity::warning,
+      .number = fmt::format("recall {:.4f}", early.front().recall),
+      .place = MapPlace{.metric = "recall",
+                        .selector = selector.group.label,
+                        .setting = selector.group.setting_labels[setting],
+                        .layer = early.front().layer}};
 }
 
 /// What the exception changes, where the results hold a selector with and without it.

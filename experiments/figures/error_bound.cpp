@@ -122,8 +122,6 @@ std::vector<Panel> panels_of(double lambda) {
   return panels;
 }
 
-std::string percent(double share) { return fmt::format("{:.3g} %", 100 * share); }
-
 /// The largest lambda up to which the bound with the steps of each block says nothing: at least 99 %.
 double vacuous_up_to(const std::vector<Row>& rows) {
   constexpr double kNoBound = 0.99;
@@ -144,13 +142,13 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
   const std::string vacuous =
       nothing > 0 ? fmt::format("; up to lambda {:g} it is at least 99 %, no bound at all", nothing) : "";
   findings.push_back(
-      {.text =
-           fmt::format("The scan error of {} is at least {:g} nats for {} of the tokens; the bound allows {} with the "
-                       "steps of each block, {} in the paper's form (largest step){}.",
-                       label, lambda, percent(all.per_row(sums.tail)), percent(all.per_row(sums.bound_block)),
-                       percent(all.per_row(sums.bound_paper)), vacuous),
+      {.text = fmt::format(
+           "The scan error of {} is at least {:g} nats for {} of the tokens; the bound allows {} with the "
+           "steps of each block, {} in the paper's form (largest step){}.",
+           label, lambda, percent_in_words(all.per_row(sums.tail)), percent_in_words(all.per_row(sums.bound_block)),
+           percent_in_words(all.per_row(sums.bound_paper)), vacuous),
        .severity = sums.tail > sums.bound_paper ? Severity::warning : Severity::note,
-       .number = percent(all.per_row(sums.tail)) + " beyond",
+       .number = percent_in_words(all.per_row(sums.tail)) + " beyond",
        .place = MapPlace{.metric = "scan_error_tail", .selector = label, .setting = {}}});
 
   std::vector<std::string> places;
@@ -172,12 +170,12 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
                ? fmt::format(
                      "In no layer and at no lambda does the mean measured tail exceed the bound with the steps of "
                      "each block; in single rows (query, head) it does in up to {} (paper's form: {}).",
-                     percent(above_block), percent(above_paper))
+                     percent_in_words(above_block), percent_in_words(above_paper))
                : fmt::format("The mean measured tail exceeds the bound with the steps of each block in {}{}; in single "
-                             "rows (query, head) in up to {} (paper's form: {}): the noise is neither independent nor "
+                             "rows (query, head) in up to {} (paper's form: {}): the noise is not both independent and "
                              "of mean zero there.",
                              join(places, ", "), total > kMost ? fmt::format(" and {} more", total - kMost) : "",
-                             percent(above_block), percent(above_paper)),
+                             percent_in_words(above_block), percent_in_words(above_paper)),
        .severity = total == 0 ? Severity::good : Severity::warning,
        .number = fmt::format("{} exceeded", total)});
   findings.push_back(
@@ -191,15 +189,15 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
   if (sums.salient == 0) return findings;
   const bool worse = sums.missed > sums.missed_bound_block;
   findings.push_back(
-      {.text =
-           fmt::format("At margin {:g} (delta {}): of {:.0f} tokens within delta - {:g} of the peak {} have estimates "
-                       "below the threshold, where the bound allows {} (steps of each block; paper's form {}); the "
-                       "blocks of {} are dropped.",
-                       lambda, setting, sums.salient, lambda, percent(all.per_token(sums.missed)),
-                       percent(all.per_token(sums.missed_bound_block)), percent(all.per_token(sums.missed_bound_paper)),
-                       percent(all.per_token(sums.dropped))),
+      {.text = fmt::format(
+           "At margin {:g} (delta {}): of {:.0f} tokens within delta - {:g} of the peak {} have estimates "
+           "below the threshold, where the bound allows {} (steps of each block; paper's form {}); the "
+           "blocks of {} are dropped.",
+           lambda, setting, sums.salient, lambda, percent_in_words(all.per_token(sums.missed)),
+           percent_in_words(all.per_token(sums.missed_bound_block)),
+           percent_in_words(all.per_token(sums.missed_bound_paper)), percent_in_words(all.per_token(sums.dropped))),
        .severity = worse ? Severity::warning : Severity::note,
-       .number = percent(all.per_token(sums.missed)) + " missed",
+       .number = percent_in_words(all.per_token(sums.missed)) + " missed",
        .place = MapPlace{.metric = "salient_hit_rate", .selector = label, .setting = setting}});
   return findings;
 }

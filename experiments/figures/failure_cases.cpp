@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -34,14 +35,13 @@ struct ClassMetric {
   PairValue reduce = PairValue::mean;
 };
 const std::vector<ClassMetric>& class_metrics() {
-  constexpr auto number = Column::Kind::number;
   static const std::vector<ClassMetric> metrics = {
-      {"keep_ratio", {"keep_percent", number, "keep (%)", 2}, 100},
-      {"salient_hit_rate", {"hit_rate_percent", number, "salient hits (%)", 2}, 100},
-      {"missed_salient_mass", {"missed_mass_percent", number, "missed mass (%)", 3}, 100},
-      {"lse_error", {"lse_error_max", number, "max LSE error (nats)", 3}, 1, PairValue::max},
-      {"pseudo_max_gap_exact", {"pseudo_max_gap_exact", number, "m - m~ (nats)", 3}, 1},
-      {"pseudo_max_gap_thumbnail", {"pseudo_max_gap_thumbnail", number, "from thumbnails", 3}, 1}};
+      {"keep_ratio", {"keep_percent", kNumber, "keep (%)", 2}, 100},
+      {"salient_hit_rate", {"hit_rate_percent", kNumber, "salient hits (%)", 2}, 100},
+      {"missed_salient_mass", {"missed_mass_percent", kNumber, "missed mass (%)", 3}, 100},
+      {"lse_error", {"lse_error_max", kNumber, "max LSE error (nats)", 3}, 1, PairValue::max},
+      {"pseudo_max_gap_exact", {"pseudo_max_gap_exact", kNumber, "m - m~ (nats)", 3}, 1},
+      {"pseudo_max_gap_thumbnail", {"pseudo_max_gap_thumbnail", kNumber, "from thumbnails", 3}, 1}};
   return metrics;
 }
 
@@ -55,7 +55,7 @@ struct Shown {
 bool is_global(const PooledSelector& ffd) { return ffd.option("pseudo_max").starts_with("global"); }
 
 /// The first ffd with delta 5, the same with the true maximum instead of the pseudo-max, and the top-delta oracle by
-/// blocks (under the same GQA policy if there is one): what flat heads keep under any top-delta rule.
+/// blocks (under the same GQA policy if there is one): what flat heads keep without a pseudo-max.
 std::vector<Shown> shown_selectors(const ModelStudy& study) {
   const PooledSelector* ffd = first_top_delta_ffd(
       study, [](const PooledSelector& selector) { return index_of(selector.group, kDelta) && !is_global(selector); });
@@ -111,13 +111,12 @@ std::vector<ClassRow> rows_of(const std::vector<Shown>& selectors, const Failure
 }
 
 Table table_of(const std::vector<ClassRow>& rows) {
-  constexpr auto number = Column::Kind::number;
   std::vector<ColumnOf<ClassRow>> columns = {
       {{"label", kText, "selector"}, [](const ClassRow& r) { return legend_title(*r.shown->selector); }},
       {{"role", kText, "role"}, [](const ClassRow& r) { return r.shown->role; }},
       {{"class", kText, "pairs"}, [](const ClassRow& r) { return r.pair_class->name; }},
-      {{"pairs", number, "number", 0}, [](const ClassRow& r) { return r.pairs; }},
-      {{"share_percent", number, "share (%)", 2}, [](const ClassRow& r) { return 100 * r.share; }}};
+      {{"pairs", kNumber, "number", 0}, [](const ClassRow& r) { return r.pairs; }},
+      {{"share_percent", kNumber, "share (%)", 2}, [](const ClassRow& r) { return 100 * r.share; }}};
   for (std::size_t m = 0; m < class_metrics().size(); ++m)
     columns.push_back(
         {class_metrics()[m].column, [m](const ClassRow& r) { return class_metrics()[m].factor * r.means[m]; }});
@@ -199,18 +198,26 @@ std::vector<Finding> findings_of(const std::vector<ClassRow>& rows) {
   std::vector<Finding> findings;
   for (std::size_t i = 0; i + 1 < rows.size(); i += kClasses.size()) {
     const ClassRow &regular = rows[i], &hard = rows[i + 1];
+    const auto both = [&](std::string_view metric) {  // classes may be empty, and results lack a metric
+      return !std::isnan(regular.mean(metric)) && !std::isnan(hard.mean(metric));
+    };
+    if (!both("keep_ratio")) continue;
     const std::string label = display_name(regular.shown->selector->group.label);
+    const std::string hits = both("salient_hit_rate")
+                                 ? fmt::format("; their salient hit rates are {:.2f} and {:.2f} %",
+                                               regular.mean("salient_hit_rate"), hard.mean("salient_hit_rate"))
+                                 : "";
     findings.push_back(
         {.text =
              fmt::format("{} at delta {:g} keeps {:.2f} % of the tokens of regular pairs and {:.2f} % of proxy-error "
-                         "pairs ({:.1f} % of all); their salient hit rates are {:.2f} and {:.2f} %.",
-                         label, kDelta, regular.mean("keep_ratio"), hard.mean("keep_ratio"), 100 * hard.share,
-                         regular.mean("salient_hit_rate"), hard.mean("salient_hit_rate")),
+                         "pairs ({:.1f} % of all){}.",
+                         label, kDelta, regular.mean("keep_ratio"), hard.mean("keep_ratio"), 100 * hard.share, hits),
          .number = fmt::format("{:.2f} % kept", hard.mean("keep_ratio")),
          .place = MapPlace{.metric = "keep_ratio",
                            .selector = regular.shown->selector->group.label,
                            .setting = fmt::format("{:g}", kDelta)}});
     if (i == 0) {
+      if (!both("pseudo_max_gap_exact")) continue;
       const double low = regular.mean("pseudo_max_gap_exact"), high = hard.mean("pseudo_max_gap_exact");
       findings.push_back(
           {.text = fmt::format("The pseudo-max of {} falls short of the true maximum by {:.3f} nats on average on "
@@ -224,7 +231,7 @@ std::vector<Finding> findings_of(const std::vector<ClassRow>& rows) {
       findings.push_back(
           {.text =
                fmt::format("{} needs no pseudo-max and keeps {:.2f} times as much of proxy-error pairs as of regular "
-                           "ones ({:.2f} times for {}): flat heads keep more under any top-delta rule.",
+                           "ones ({:.2f} times for {}).",
                            label, hard.mean("keep_ratio") / regular.mean("keep_ratio"),
                            rows[1].mean("keep_ratio") / rows[0].mean("keep_ratio"),
                            display_name(rows[0].shown->selector->group.label)),

@@ -17,11 +17,9 @@
 namespace attest {
 namespace head_weights_figure {
 
-constexpr auto kNumber = Column::Kind::number;
-constexpr const char* kMapCurve = "heads";
 constexpr std::size_t kDrawnHeads = 5, kListedHeads = 8;
 
-std::string head_in_words(const HeadPlace& place) { return fmt::format("layer {} head {}", place.first, place.second); }
+std::string head_text(const HeadPlace& place) { return head_in_words(place.first, place.second); }
 
 std::vector<SelectorShares> selector_shares(const ModelStudy& study) {
   std::vector<SelectorShares> all;
@@ -106,11 +104,11 @@ Figure shares_figure(const ModelStudy& study, const std::vector<SelectorShares>&
                 .series = {}};
     for (std::size_t h = 0; h < heads; ++h) {
       const HeadPlace place = ranking.heads[h].place;
-      const std::string name = fmt::format("{} {}", selector.curve.name, head_in_words(place));
+      const std::string name = fmt::format("{} {}", selector.curve.name, head_text(place));
       for (std::size_t i = 0; i < selector.shares.size(); ++i)
         rows.push_back({{&selector.curve, &selector.curve.points[i]}, &selector.shares[i], place, name});
       panel.series.push_back(
-          {.curve = name, .title = head_in_words(place), .x = "io_ratio", .y = "share", .style = line_style(h)});
+          {.curve = name, .title = head_text(place), .x = "io_ratio", .y = "share", .style = line_style(h)});
     }
     panels.push_back(std::move(panel));
   }
@@ -154,13 +152,13 @@ Finding heads_finding(const HeadRanking& ranking, const std::string& label) {
   std::string text = fmt::format(
       "The answer listens most to {}: {:.1f} % of the sum of all weights over {}; {} of {} "
       "heads have half of it.",
-      head_in_words(first.place), 100 * first.of_all, counted(ranking.prompts, "prompt"), ranking.half(),
+      head_text(first.place), 100 * first.of_all, counted(ranking.prompts, "prompt"), ranking.half(),
       ranking.heads.size());
   const auto most = std::ranges::max_element(
       ranking.heads, {}, [](const WeighedHead& h) { return std::isnan(h.span_mass) ? -1 : h.span_mass; });
   if (!std::isnan(most->span_mass))
     text += fmt::format(" The head with most attention on the evidence, {}, is number {} of them.",
-                        head_in_words(most->place), most - ranking.heads.begin() + 1);
+                        head_text(most->place), most - ranking.heads.begin() + 1);
   return {.text = std::move(text),
           .number = fmt::format("{:.1f} % of weight", 100 * first.of_all),
           .place = MapPlace{.metric = "head_weight",
@@ -181,12 +179,11 @@ std::optional<Finding> error_finding(const SelectorShares& selector) {
   double sum = 0;
   std::size_t half = 0;
   while (half < ranked.size() && sum < 0.5) sum += ranked[half++].second;
-  const std::string at = setting_in_words(selector.group(), setting);
-  return Finding{.text = fmt::format("{}{}{}: weighted error {:.3g} logits on average, half of it in {}; most in {}, "
+  return Finding{.text = fmt::format("{}: weighted error {:.3g} logits on average, half of it in {}; most in {}, "
                                      "{:.1f} %.",
-                                     display_name(selector.group().label), at.empty() ? "" : " at ", at,
-                                     shares.mean_error, counted(static_cast<std::int64_t>(half), "head"),
-                                     head_in_words(ranked.front().first), 100 * ranked.front().second),
+                                     named_setting(selector.group(), setting), shares.mean_error,
+                                     counted(static_cast<std::int64_t>(half), "head"), head_text(ranked.front().first),
+                                     100 * ranked.front().second),
                  .number = fmt::format("{:.3g} logits", shares.mean_error),
                  .place = MapPlace{.metric = "weighted_error_head",
                                    .selector = selector.group().label,

@@ -12,15 +12,11 @@
 namespace attest {
 namespace {
 
-constexpr auto kNumber = Column::Kind::number;
-
 /// A selector at one setting.
 struct Kept {
   const SelectorShares* selector = nullptr;
   std::size_t setting = 0;
   std::vector<DenseCurve> curves;
-
-  std::string at() const { return setting_in_words(selector->group(), setting); }
 };
 
 struct Row {
@@ -63,7 +59,7 @@ Table columns_of(const std::vector<Row>& rows) {
       rows,
       {{{kCurveColumn, kText, "curve"}, [](const Row& r) { return r.name(); }},
        {{"label", kText, "selector"}, [](const Row& r) { return display_name(r.of->selector->group().label); }},
-       {{"setting", kText}, [](const Row& r) { return r.of->at(); }},
+       {{"setting", kText}, [](const Row& r) { return setting_in_words(r.of->selector->group(), r.of->setting); }},
        {{"by", kText}, [](const Row& r) { return std::string(name_of(r.curve->by)); }},
        {{"dense_kv_heads", kNumber, "dense KV heads", 0},
         [](const Row& r) { return static_cast<double>(r.point->count); }},
@@ -109,12 +105,10 @@ Figure figure_of(const ModelStudy& study, const std::vector<Kept>& all) {
 Finding finding_of(const Kept& kept) {
   const DenseCurve& by_weight = kept.curves.front();
   const DensePoint &none = by_weight.points.front(), &one = by_weight.points[1];
-  const std::string at = kept.at();
   std::string text = fmt::format(
-      "{}{}{}: keeping the KV head that weighs most dense (dense_heads={}) takes the mean weighted error from {:.3g} "
+      "{}: keeping the KV head that weighs most dense (dense_heads={}) takes the mean weighted error from {:.3g} "
       "to {:.3g} logits",
-      display_name(kept.selector->group().label), at.empty() ? "" : " at ", at, heads_text(by_weight, one),
-      none.mean_error, one.mean_error);
+      named_setting(kept.selector->group(), kept.setting), heads_text(by_weight, one), none.mean_error, one.mean_error);
   if (!std::isnan(none.io)) text += fmt::format(", and the bytes from {:.1f} to {:.1f} %", 100 * none.io, 100 * one.io);
   const auto other = std::ranges::find(kept.curves, DenseBy::output_error, &DenseCurve::by);
   if (other != kept.curves.end())

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <utility>
 
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/selector_choice.h"
@@ -72,8 +72,7 @@ std::vector<Row> rows_of(const Policy& policy) {
 }
 
 Table table_of(const std::vector<Row>& rows) {
-  constexpr auto number = Column::Kind::number;
-  const auto percent = [](const char* name, const char* heading) { return Column{name, number, heading, 2}; };
+  const auto percent = [](const char* name, const char* heading) { return Column{name, kNumber, heading, 2}; };
   const auto label = [](const Row& r) { return display_name(r.policy->selector->group.label); };
   return make_table<Row>(
       rows,
@@ -81,7 +80,7 @@ Table table_of(const std::vector<Row>& rows) {
        {{"gqa", kText, "GQA"}, [](const Row& r) { return r.policy->gqa(); }},
        {{"sample", kText, "sample"}, [](const Row& r) { return display_name(r.sample); }},
        {{"task", kText, "task"}, [](const Row& r) { return display_name(r.task); }},
-       {{"pairs", number, "pairs", 0}, [](const Row& r) { return static_cast<double>(r.keep.count); }},
+       {{"pairs", kNumber, "pairs", 0}, [](const Row& r) { return static_cast<double>(r.keep.count); }},
        {percent("keep_percent_mean", "keep, mean (%)"), [](const Row& r) { return 100 * r.keep.mean; }},
        {percent("keep_percent_std", "std"), [](const Row& r) { return 100 * r.keep.std; }},
        {percent("keep_percent_min", "min"), [](const Row& r) { return 100 * r.keep.min; }},
@@ -113,13 +112,11 @@ struct Map {
       : keep(head_means(policy.keep)), recall(head_means(policy.recall)), hits(head_means(policy.hits)) {}
 };
 
-constexpr const char* kMapCurve = "heads";
-
 Table map_table(const Policy& policy, const Map& map) {
   using Cell = std::pair<const Head, double>;
   const auto of = [](const std::map<Head, double>& values, const Head& head) {
     const auto found = values.find(head);
-    return found == values.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
+    return found == values.end() ? kNaN : found->second;
   };
   const std::vector<Cell> cells(map.keep.begin(), map.keep.end());
   return make_table<Cell>(cells,

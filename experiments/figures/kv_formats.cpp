@@ -6,10 +6,10 @@
 #include <map>
 #include <tuple>
 
-#include "analysis/statistics/ladder.h"
 #include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
+#include "experiments/figures/ladder_rungs.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
 
@@ -18,14 +18,7 @@ namespace kv_formats_figure {
 
 constexpr std::string_view kNative = "native";
 
-struct Measure {
-  const char* metric;
-  const char* name;   ///< in the csv
-  const char* title;  ///< of axes
-  Badness badness;
-};
-constexpr std::array kMeasures = {Measure{"recall", "recall_deficit", "recall deficit", Badness::deficit},
-                                  Measure{"lse_error", "lse_error", "LSE error (nats)", Badness::value}};
+constexpr std::array kMeasures = {kRecallMeasure, kLseErrorMeasure};
 
 /// A format over some cells.
 struct Format {
@@ -49,15 +42,8 @@ struct Format {
 /// A rung of a ladder, which is a point of the figure.
 struct Row {
   const Format* format;
-  const char* rung;
-  double Ladder::*value;
+  const Rung* rung;
 };
-struct Rung {
-  const char* name;
-  double Ladder::*value;
-};
-constexpr std::array kRungs = {Rung{"mean", &Ladder::mean}, Rung{"p95", &Ladder::p95}, Rung{"p99", &Ladder::p99},
-                               Rung{"p999", &Ladder::p999}, Rung{"worst", &Ladder::worst}};
 
 /// Bytes of a token in 16 bit, per KV head.
 double dense_bytes(const ModelStudy& study) {
@@ -101,22 +87,23 @@ std::string curve_of(const Format& format) {
 Table figure_table(const std::vector<Format>& formats) {
   std::vector<Row> rows;
   for (const Format& format : formats)
-    for (const Rung& rung : kRungs) rows.push_back({&format, rung.name, rung.value});
+    for (const Rung& rung : kRungs)
+      if (rung.value != &Ladder::median) rows.push_back({&format, &rung});
   std::vector<ColumnOf<Row>> columns = {
       // Layers are drawn at one rung.
       {{kCurveColumn, kText},
        [](const Row& r) {
-         const bool drawn = std::isnan(r.format->layer) || r.value == &Ladder::p99;
-         return curve_of(*r.format) + (drawn ? "" : fmt::format(", {}", r.rung));
+         const bool drawn = std::isnan(r.format->layer) || r.rung->value == &Ladder::p99;
+         return curve_of(*r.format) + (drawn ? "" : fmt::format(", {}", r.rung->name));
        }},
       {{"label", kText}, [](const Row& r) { return display_name(r.format->label()); }},
       {{"k", kText}, [](const Row& r) { return r.format->side("k"); }},
       {{"v", kText}, [](const Row& r) { return r.format->side("v"); }},
       {{"layer"}, [](const Row& r) { return r.format->layer; }},
-      {{"rung", kText}, [](const Row& r) { return std::string(r.rung); }},
+      {{"rung", kText}, [](const Row& r) { return std::string(r.rung->name); }},
       {{"bytes"}, [](const Row& r) { return r.format->bytes; }}};
   for (std::size_t m = 0; m < kMeasures.size(); ++m)
-    columns.push_back({{kMeasures[m].name}, [m](const Row& r) { return r.format->ladders[m].*r.value; }});
+    columns.push_back({{kMeasures[m].name}, [m](const Row& r) { return r.format->ladders[m].*r.rung->value; }});
   columns.push_back({{"cells"}, [](const Row& r) { return static_cast<double>(r.format->ladders[0].count); }});
   return make_table<Row>(rows, columns);
 }
@@ -144,7 +131,6 @@ std::vector<Apart> apart(const std::vector<Format>& formats) {
 }
 
 Table apart_table(const std::vector<Format>& formats) {
-  constexpr auto number = Column::Kind::number;
   std::vector<ColumnOf<Apart>> columns = {
       {{"format", kText, "format"}, [](const Apart& r) { return display_name(r.format); }}};
   struct Side {
@@ -155,12 +141,12 @@ Table apart_table(const std::vector<Format>& formats) {
        {Side{"k", "K", &Apart::keys}, Side{"v", "V", &Apart::values}, Side{"both", "both", &Apart::both}}) {
     const auto add = [&](const char* name, const std::string& title, int digits, auto&& get) {
       columns.push_back(
-          {{fmt::format("{}_{}", side.name, name), number, fmt::format("{}: {}", side.title, title), digits},
+          {{fmt::format("{}_{}", side.name, name), kNumber, fmt::format("{}: {}", side.title, title), digits},
            [of = side.of, get](const Apart& r) { return r.*of == nullptr ? kNaN : get(*(r.*of)); }});
     };
     add("bytes", "bytes per token", 1, [](const Format& f) { return f.bytes; });
     for (std::size_t m = 0; m < kMeasures.size(); ++m)
-      for (const Rung rung : {kRungs[0], kRungs[2], kRungs[4]})
+      for (const Rung rung : {kRungs[0], kRungs[3], kRungs[5]})
         add(fmt::format("{}_{}", kMeasures[m].name, rung.name).c_str(),
             fmt::format("{}, {}", kMeasures[m].title, rung.name), 6,
             [m, value = rung.value](const Format& f) { return f.ladders[m].*value; });
@@ -192,26 +178,53 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Format>&
   return panels;
 }
 
+/// The recall deficit of the worst 1 % of the cells, or where so few have no 1 %, of the worst.
+struct Tail {
+  bool worst = false;
+  double of(const Format& format) const { return worst ? format.ladders[0].worst : format.ladders[0].p99; }
+};
+Tail tail_of(std::span<const Format* const> formats) {
+  return {std::ranges::any_of(formats, [](const Format* format) { return format->ladders[0].count < kMinCellsP99; })};
+}
+
+/// Which of keys and values cost more recall, if either do in the digits that are shown.
+Finding apart_finding(const Apart& row) {
+  const Tail tail = tail_of(std::array{row.keys, row.values});
+  const bool keys = tail.of(*row.keys) > tail.of(*row.values);
+  const std::string more = fmt::format("{:.3g}", tail.of(keys ? *row.keys : *row.values)),
+                    less = fmt::format("{:.3g}", tail.of(keys ? *row.values : *row.keys));
+  const char* const of = tail.worst ? "in the worst cell" : "or more in 1 % of the cells";
+  return {.text = more == less ? fmt::format("{}: keys cost as much recall as values do (a deficit of {} {}).",
+                                             display_name(row.format), more, of)
+                               : fmt::format("{}: {} cost more recall than {} do (a deficit of {} against {} {}).",
+                                             display_name(row.format), keys ? "keys" : "values",
+                                             keys ? "values" : "keys", more, less, of),
+          .number = more};
+}
+
 std::vector<Finding> findings_of(const std::vector<Format>& formats) {
   std::vector<Finding> findings;
   constexpr double kSerious = 0.1;
-  const auto deficit = [](const Format* format) { return format->ladders[0].p99; };
   for (const Format& format : formats) {
     if (!std::isnan(format.layer)) continue;
     std::vector<const Format*> layers;
     for (const Format& other : formats)
       if (!std::isnan(other.layer) && other.selector == format.selector) layers.push_back(&other);
-    const Format& worst = **std::ranges::max_element(layers, {}, deficit);
+    const Tail of_layers = tail_of(layers), of_all = tail_of(std::array{&format});
+    const Format& worst =
+        **std::ranges::max_element(layers, {}, [&](const Format* layer) { return of_layers.of(*layer); });
     const Ladder &recall = format.ladders[0], &lse = format.ladders[1];
     findings.push_back(
-        {.text =
-             fmt::format("{}, {:.4g} bytes per token and KV head: the recall deficit is {:.3g} in the mean, {:.3g} or "
-                         "more in 1 % and {:.3g} in the worst of {} cells, the LSE error {:.3g} in the mean and "
-                         "{:.3g} nats in the worst; the worst layer is {} ({:.3g} or more in 1 %).",
-                         display_name(format.label()), format.bytes, recall.mean, recall.p99, recall.worst,
-                         recall.count, lse.mean, lse.worst, worst.layer, deficit(&worst)),
-         .severity = recall.p99 > kSerious ? Severity::warning : Severity::note,
-         .number = fmt::format("{:.3g}", recall.p99),
+        {.text = fmt::format(
+             "{}, {:.4g} bytes per token and KV head: the recall deficit is {:.3g} in the mean{} and {:.3g} "
+             "in the worst of {} cells, the LSE error {:.3g} in the mean and {:.3g} nats in the worst; the "
+             "worst layer is {} ({:.3g} {}).",
+             display_name(format.label()), format.bytes, recall.mean,
+             of_all.worst ? "" : fmt::format(", {:.3g} or more in 1 %", recall.p99), recall.worst, recall.count,
+             lse.mean, lse.worst, worst.layer, of_layers.of(worst),
+             of_layers.worst ? "in its worst cell" : "or more in 1 %"),
+         .severity = of_all.of(format) > kSerious ? Severity::warning : Severity::note,
+         .number = fmt::format("{:.3g}", of_all.of(format)),
          .place = MapPlace{.metric = "recall",
                            .selector = format.label(),
                            .setting = {},
@@ -219,16 +232,7 @@ std::vector<Finding> findings_of(const std::vector<Format>& formats) {
                            .layer = static_cast<int>(worst.layer)}});
   }
   for (const Apart& row : apart(formats))
-    if (row.keys != nullptr && row.values != nullptr) {
-      const bool keys = deficit(row.keys) > deficit(row.values);
-      findings.push_back(
-          {.text =
-               fmt::format("{}: {} cost more recall than {} do (a deficit of {:.3g} against {:.3g} or more in 1 % of "
-                           "the cells).",
-                           display_name(row.format), keys ? "keys" : "values", keys ? "values" : "keys",
-                           deficit(keys ? row.keys : row.values), deficit(keys ? row.values : row.keys)),
-           .number = fmt::format("{:.3g}", deficit(keys ? row.keys : row.values))});
-    }
+    if (row.keys != nullptr && row.values != nullptr) findings.push_back(apart_finding(row));
   return findings;
 }
 

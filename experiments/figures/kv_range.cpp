@@ -38,31 +38,30 @@ double zeroed(const Row& row, std::size_t scale) {
 }
 
 Table table_of(const std::vector<Row>& rows) {
-  constexpr auto number = Column::Kind::number;
   std::vector<ColumnOf<Row>> columns = {
       {{kCurveColumn, kText}, [](const Row& r) { return curve_of(r.range->keys, r.format); }},
       {{"side", kText, "of"}, [](const Row& r) { return side_name(r.range->keys); }},
-      {{"layer", number, "layer", 0}, [](const Row& r) { return static_cast<double>(r.range->layer); }},
-      {{"max_abs", number, "largest", 4}, [](const Row& r) { return r.range->max_abs; }},
-      {{"p9999", number, "99.99 %", 4}, [](const Row& r) { return r.range->p9999; }},
-      {{"outlier", number, "largest channel / median", 2}, [](const Row& r) { return r.range->outlier; }},
-      {{"outlier_kv_head", number, "its KV head", 0},
+      {{"layer", kNumber, "layer", 0}, [](const Row& r) { return static_cast<double>(r.range->layer); }},
+      {{"max_abs", kNumber, "largest", 4}, [](const Row& r) { return r.range->max_abs; }},
+      {{"p9999", kNumber, "99.99 %", 4}, [](const Row& r) { return r.range->p9999; }},
+      {{"outlier", kNumber, "largest channel / median", 2}, [](const Row& r) { return r.range->outlier; }},
+      {{"outlier_kv_head", kNumber, "its KV head", 0},
        [](const Row& r) { return static_cast<double>(r.range->outlier_kv_head); }},
-      {{"outlier_channel", number, "its channel", 0},
+      {{"outlier_channel", kNumber, "its channel", 0},
        [](const Row& r) { return static_cast<double>(r.range->outlier_channel); }},
-      {{"outliers", number, "channels of 10 and more", 0},
+      {{"outliers", kNumber, "channels of 10 and more", 0},
        [](const Row& r) { return static_cast<double>(r.range->outliers); }},
       {{"format", kText, "format"}, [](const Row& r) { return r.format ? std::string(r.format->format->name) : ""; }},
       {{"scale", kText, "scale of the run"},
        [](const Row& r) { return r.format ? display_name(r.format->scale) : ""; }}};
   for (std::size_t s = 0; s < kScales.size(); ++s) {
-    columns.push_back({{fmt::format("saturated_{}", kScales[s]), number, fmt::format("saturated, {}", kScales[s]), 6},
+    columns.push_back({{fmt::format("saturated_{}", kScales[s]), kNumber, fmt::format("saturated, {}", kScales[s]), 6},
                        [s](const Row& r) { return saturated(r, s); }});
-    columns.push_back({{fmt::format("zeroed_{}", kScales[s]), number, fmt::format("read as 0, {}", kScales[s]), 6},
+    columns.push_back({{fmt::format("zeroed_{}", kScales[s]), kNumber, fmt::format("read as 0, {}", kScales[s]), 6},
                        [s](const Row& r) { return zeroed(r, s); }});
   }
   columns.push_back(
-      {{"values", number, "values", 0}, [](const Row& r) { return static_cast<double>(r.range->values); }});
+      {{"values", kNumber, "values", 0}, [](const Row& r) { return static_cast<double>(r.range->values); }});
   return make_table<Row>(rows, columns);
 }
 
@@ -106,8 +105,6 @@ std::vector<Panel> panels_of(const KvRangeStudy& study) {
   }
   return panels;
 }
-
-std::string percent(double share) { return fmt::format("{:.3g} %", 100 * share); }
 
 /// "layer 2", or "every layer" where a number, as it is printed, is that of all of several layers.
 std::string place_of(const SideRange& worst, const std::vector<const SideRange*>& layers, auto&& printed) {
@@ -159,20 +156,22 @@ std::vector<Finding> findings_of(const KvRangeStudy& study) {
         const auto gone = [&](const SideRange* r) { return zeroed({r, &format, f}, s); };
         const SideRange &high = *worst(lost), &low = *worst(gone);
         if (s + 1 == kScales.size()) run = lost(&high);
-        const auto printed_by = [](auto&& share) { return [share](const SideRange* r) { return percent(share(r)); }; };
+        const auto printed_by = [](auto&& share) {
+          return [share](const SideRange* r) { return percent_in_words(share(r)); };
+        };
         parts.push_back(fmt::format("at {} {} ({}) and {} ({})",
                                     s + 1 == kScales.size()
                                         ? fmt::format("the run's scale ({})", display_name(format.scale))
                                         : std::string(kScales[s]),
-                                    percent(lost(&high)), place_of(high, layers, printed_by(lost)), percent(gone(&low)),
-                                    place_of(low, layers, printed_by(gone))));
+                                    percent_in_words(lost(&high)), place_of(high, layers, printed_by(lost)),
+                                    percent_in_words(gone(&low)), place_of(low, layers, printed_by(gone))));
       }
       findings.push_back(
           {.text = fmt::format("{} in {}: in the worst layers these saturate, and these are read as 0 "
                                "though they are not: {}; {}; {}.",
                                keys ? "Keys" : "Values", format.format->name, parts[0], parts[1], parts[2]),
            .severity = run > 0 ? Severity::warning : Severity::note,
-           .number = percent(run)});
+           .number = percent_in_words(run)});
     }
   }
   return findings;

@@ -5,8 +5,9 @@
 #include <array>
 #include <limits>
 
-#include "analysis/statistics/ladder.h"
+#include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
+#include "experiments/figures/ladder_rungs.h"
 #include "experiments/study_view/quality_curves.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
@@ -14,24 +15,8 @@
 namespace attest {
 namespace quality_ladder_figure {
 
-struct Rung {
-  const char* name;   ///< in the csv
-  const char* title;  ///< of its panel and column
-  double Ladder::*value;
-};
-constexpr std::array kRungs = {Rung{"mean", "mean", &Ladder::mean},   Rung{"median", "median", &Ladder::median},
-                               Rung{"p95", "95 %", &Ladder::p95},     Rung{"p99", "99 %", &Ladder::p99},
-                               Rung{"p999", "99.9 %", &Ladder::p999}, Rung{"worst", "worst cell", &Ladder::worst}};
-
-struct Measure {
-  const char* metric;
-  const char* name;   ///< in the csv
-  const char* title;  ///< in the table
-  Badness badness;
-};
-constexpr std::array kMeasures = {Measure{"recall", "recall_deficit", "recall deficit", Badness::deficit},
-                                  Measure{"lse_error", "lse_error", "LSE error (nats)", Badness::value},
-                                  Measure{"mass_recall", "dropped_mass", "dropped mass", Badness::deficit}};
+constexpr std::array kMeasures = {kRecallMeasure, kLseErrorMeasure,
+                                  LadderMeasure{"mass_recall", "dropped_mass", "dropped mass", Badness::deficit}};
 
 /// One selector at one setting.
 struct Point {
@@ -48,10 +33,7 @@ struct Point {
   const Ladder& recall() const { return ladders[0]; }
   /// A setting of the methods' papers, or the only one that there is.
   bool is_default() const { return is_default_setting(group(), setting) || group().kind == SettingKind::none; }
-  std::string named() const {
-    if (group().kind == SettingKind::none) return label();
-    return fmt::format("{} at {} {}", label(), name_of(group().kind), setting_label());
-  }
+  std::string named() const { return named_setting(group(), setting); }
 };
 
 /// Ascending by bytes read within a selector. Exact attention, which has no badness, is left out.
@@ -74,7 +56,7 @@ std::vector<Point> points_of(const ModelStudy& study, const std::set<int>& excep
   return points;
 }
 
-std::string column_of(const Measure& measure, const Rung& rung) {
+std::string column_of(const LadderMeasure& measure, const Rung& rung) {
   return fmt::format("{}_{}", measure.name, rung.name);
 }
 
@@ -175,13 +157,21 @@ std::vector<Finding> findings_of(const std::vector<Point>& points) {
     if (!p.selector->is_oracle()) real.push_back(&p);
     if (first_ffd == points.end() || p.selector != first_ffd->selector) continue;
     const Ladder& l = p.recall();
-    findings.push_back({.text = fmt::format("{}: the recall deficit is {:.3g} in the mean and {:.3g} in the median, "
-                                            "{:.3g} or more in 1 % and {:.3g} or more in 0.1 % of {} cells, {:.3g} in "
-                                            "the worst.",
-                                            p.named(), l.mean, l.median, l.p99, l.p999, l.count, l.worst),
-                        .severity = l.worst > kSerious ? Severity::warning : Severity::note,
-                        .number = fmt::format("deficit {:.3g}", l.worst),
-                        .place = place(p)});
+    const std::string cells = counted(l.count, "cell");
+    const std::string tail =
+        l.count < kMinCellsP99 ? fmt::format("{:.3g} in the worst of {}", l.worst, cells)
+        : l.count < kMinCellsP999
+            ? fmt::format("{:.3g} or more in 1 % of {}, {:.3g} in the worst", l.p99, cells, l.worst)
+            : fmt::format(
+                  "{:.3g} or more in 1 % and {:.3g} or more in 0.1 % of {}, {:.3g} in "
+                  "the worst",
+                  l.p99, l.p999, cells, l.worst);
+    findings.push_back(
+        {.text = fmt::format("{}: the recall deficit is {:.3g} in the mean and {:.3g} in the median, {}.", p.named(),
+                             l.mean, l.median, tail),
+         .severity = l.worst > kSerious ? Severity::warning : Severity::note,
+         .number = fmt::format("deficit {:.3g}", l.worst),
+         .place = place(p)});
   }
   if (real.size() < 2) return findings;
   const auto worst = [](const Point* p) { return p->recall().worst; };

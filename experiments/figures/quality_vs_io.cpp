@@ -167,9 +167,11 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
     }
   }
   figure.caption = fmt::format(
-      "Quality against bytes read and tokens kept; {}. A point pools one setting over all layers, heads and queries "
-      "({} cells); the LSE error is the largest of all cells. An oracle's scores are not counted as bytes.",
-      study.source(), curves.front().points.front().cells);
+      "Quality against bytes read and tokens kept; {}. A point pools one setting over {}, heads and queries ({} "
+      "cells); "
+      "the LSE error is the largest of all cells. An oracle's scores are not counted as bytes.{}",
+      study.source(), dense.empty() ? "all layers" : "layers", curves.front().points.front().cells,
+      without_dense(dense));
   figure.data = table_of(curves);
   figure.columns = 2;
   figure.panel_height_in = 1.15;

@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
@@ -27,7 +29,7 @@ std::vector<LossCurve> curves_of(const ModelStudy& study, const std::set<int>& e
   return curves;
 }
 
-/// The top heads of each selector.
+/// The top heads of each selector, and all others that are retrieval heads.
 std::vector<HeadCurve> heads_of(const ModelStudy& study, const std::vector<LossCurve>& curves,
                                 const RetrievalRanking& ranking) {
   std::vector<HeadCurve> heads;
@@ -36,7 +38,8 @@ std::vector<HeadCurve> heads_of(const ModelStudy& study, const std::vector<LossC
     const HeadKeeping keeping(study, *curve.curve.selector);
     if (keeping.empty()) continue;
     const std::set<int> dense = study.dense_layers({curve.group().label});
-    for (std::size_t i = 0; i < std::min(kTopHeads, ranking.heads.size()); ++i) {
+    for (std::size_t i = 0; i < ranking.heads.size(); ++i) {
+      if (i >= kTopHeads && ranking.heads[i].retrieval_prompts == 0) continue;
       HeadCurve& head = heads.emplace_back();
       head = {.of = &curve,
               .rank = i + 1,
@@ -79,7 +82,7 @@ Finding ranking_finding(const RetrievalRanking& ranking, const std::string& labe
               .metric = "span_mass", .selector = label, .setting = {}, .layer = first.layer, .head = first.head}};
 }
 
-/// The selector's retrieval heads among the top heads.
+/// What the selector keeps in its retrieval heads.
 std::vector<const HeadCurve*> retrieval_heads_of(const std::vector<HeadCurve>& heads, const LossCurve& curve) {
   std::vector<const HeadCurve*> found;
   for (const HeadCurve& head : heads)
@@ -127,10 +130,9 @@ Finding loss_finding(const LossCurve& curve, std::size_t point, const std::vecto
           : fmt::format("every evidence token is kept by some head{}", !of_model       ? " of " + layer
                                                                        : dense.empty() ? ""
                                                                                        : " of a layer" + others);
-  const std::string at = setting_in_words(curve.group(), curve.curve.points[point].setting);
   const double worst_kept = std::min(1 - lost.worst, losing.empty() ? 1 : losing.front()->points[point].mass_kept);
-  Finding finding{.text = fmt::format("{}{}{}: {}; {}.", display_name(curve.group().label), at.empty() ? "" : " at ",
-                                      at, tokens, of_heads),
+  Finding finding{.text = fmt::format("{}: {}; {}.", named_setting(curve.group(), curve.curve.points[point].setting),
+                                      tokens, of_heads),
                   .severity = worst_kept < kSeriousKept   ? Severity::serious
                               : worst_kept < kWarningKept ? Severity::warning
                               : worst_kept >= kKeptMass   ? Severity::good
@@ -150,6 +152,11 @@ Finding loss_finding(const LossCurve& curve, std::size_t point, const std::vecto
 std::optional<Finding> need_finding(const std::vector<const HeadCurve*>& heads) {
   if (heads.empty()) return std::nullopt;
   const LossCurve& curve = *heads.front()->of;
+  const auto names = [](const std::vector<std::string>& list) {
+    const std::size_t named = std::min(list.size(), kTopHeads);
+    return fmt::format("{}{}", join(std::span(list).first(named), ", "),
+                       named < list.size() ? fmt::format(" and {} more", list.size() - named) : "");
+  };
   std::vector<std::string> never;
   std::vector<std::pair<std::size_t, const HeadCurve*>> needs;
   for (const HeadCurve* head : heads)
@@ -166,14 +173,14 @@ std::optional<Finding> need_finding(const std::vector<const HeadCurve*>& heads) 
       fmt::format("{}: to keep 99 % of their attention on the evidence in every prompt in which they retrieve it, ",
                   display_name(curve.group().label));
   if (needs.empty())
-    text += fmt::format("no setting of the grid suffices for {}", join(never, ", "));
+    text += fmt::format("no setting of the grid suffices for {}", names(never));
   else {
     const std::size_t median = needs[(needs.size() - 1) / 2].first, most = needs.back().first;
     text += fmt::format("{} of {} need {} or less",
                         std::ranges::count_if(needs, [&](const auto& need) { return need.first <= median; }),
                         counted(std::ssize(heads), "retrieval head"), words(median));
     if (most > median) text += fmt::format(", and {} needs {}", head_in_words(needs.back().second->head), words(most));
-    if (!never.empty()) text += fmt::format("; no setting of the grid suffices for {}", join(never, ", "));
+    if (!never.empty()) text += fmt::format("; no setting of the grid suffices for {}", names(never));
   }
   return Finding{.text = text + ".", .severity = never.empty() ? Severity::note : Severity::warning};
 }
@@ -204,12 +211,14 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   if (!dense.empty()) std::ranges::move(curves_of(study, {}, true), std::back_inserter(all));
   result.figures = {losses_figure(study, all, dense), map_figure(study, ranking)};
   result.tables = {losses_table(study, all)};
-  if (!heads.empty()) {
-    const std::string shown = shown_label(study, heads);
+  std::vector<HeadCurve> top;
+  std::ranges::copy_if(heads, std::back_inserter(top), [](const HeadCurve& head) { return head.rank <= kTopHeads; });
+  if (!top.empty()) {
+    const std::string shown = shown_label(study, top);
     const auto curve = std::ranges::find(curves, shown, [](const LossCurve& c) { return c.group().label; });
     if (auto finding = need_finding(retrieval_heads_of(heads, *curve))) result.findings.push_back(std::move(*finding));
-    result.figures.push_back(heads_figure(study, heads, shown, options));
-    result.tables.push_back(heads_table(study, ranking, heads));
+    result.figures.push_back(heads_figure(study, top, shown, options));
+    result.tables.push_back(heads_table(study, ranking, top));
   }
   return result;
 }

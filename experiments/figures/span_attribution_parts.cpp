@@ -15,8 +15,6 @@
 namespace attest {
 namespace {
 
-constexpr auto kNumber = Column::Kind::number;
-
 struct LossRow : QualityRow {
   const SpanLoss* loss;
 };
@@ -122,7 +120,7 @@ std::optional<std::size_t> HeadCurve::min_point(bool retrieval_prompts) const {
   return std::nullopt;
 }
 
-std::string head_in_words(const RetrievalHead& head) { return fmt::format("layer {} head {}", head.layer, head.head); }
+std::string head_in_words(const RetrievalHead& head) { return head_in_words(head.layer, head.head); }
 
 Figure losses_figure(const ModelStudy& study, const std::vector<LossCurve>& curves, const std::set<int>& dense) {
   struct Shown {
@@ -163,7 +161,6 @@ Figure losses_figure(const ModelStudy& study, const std::vector<LossCurve>& curv
 }
 
 Figure map_figure(const ModelStudy& study, const RetrievalRanking& ranking) {
-  constexpr const char* kMapCurve = "heads";
   std::vector<RetrievalHead> heads = ranking.heads;
   std::ranges::sort(heads, {}, [](const RetrievalHead& h) { return std::pair(h.layer, h.head); });
   double most = 0;

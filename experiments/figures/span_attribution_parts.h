@@ -27,7 +27,7 @@ struct LossCurve {
   const StudySelector& group() const { return curve.selector->group; }
 };
 
-/// What a selector keeps in one of the top heads.
+/// What a selector keeps in one head.
 struct HeadCurve {
   const LossCurve* of = nullptr;
   std::size_t rank = 0;  ///< counted from 1

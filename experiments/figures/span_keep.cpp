@@ -104,17 +104,16 @@ std::vector<Finding> findings_of(const std::vector<SpanCurve>& curves) {
       const SpanQuality& spans = curve.spans[i];
       const QualityPoint& point = curve.curve.points[i];
       if (std::ranges::count(settings, point.setting) == 0 || spans.cells == 0) continue;
-      const std::string at = setting_in_words(group, point.setting);
       const std::string recall =
           spans.retrieval_cells == 0
               ? std::string("no cell puts 0.3 or more on it")
               : fmt::format("span recall over {}: mean {:.4f}, min {:.4f}",
                             counted(spans.retrieval_cells, "retrieval cell"), spans.recall_mean, spans.recall_min);
       findings.push_back(
-          {.text = fmt::format("{}{}{} keeps {:.1f} % of the evidence tokens and {:.2f} % of the attention on them for "
+          {.text = fmt::format("{} keeps {:.1f} % of the evidence tokens and {:.2f} % of the attention on them for "
                                "{:.1f} % of the bytes; {}.",
-                               display_name(group.label), at.empty() ? "" : " at ", at, 100 * spans.keep,
-                               100 * spans.mass_kept, 100 * point.io.mean, recall),
+                               named_setting(group, point.setting), 100 * spans.keep, 100 * spans.mass_kept,
+                               100 * point.io.mean, recall),
            .severity = spans.recall_min < kSeriousRecall   ? Severity::serious
                        : spans.recall_min < kWarningRecall ? Severity::warning
                                                            : Severity::note,

@@ -54,7 +54,6 @@ void add_rows(const ModelStudy& study, const PooledSelector& selector, const std
 }
 
 Table table_of(const std::vector<Row>& rows) {
-  constexpr auto number = Column::Kind::number;
   return make_table<Row>(
       rows, {{{"layers", kText, "layers"}, [](const Row& r) { return r.whole_model ? "all" : "compared"; }},
              {{"task", kText, "task"}, [](const Row& r) { return display_name(r.task); }},
@@ -62,24 +61,21 @@ Table table_of(const std::vector<Row>& rows) {
              {{"setting", kText, "setting"}, [](const Row& r) { return std::string(name_of(r.selector->group.kind)); }},
              {{"setting_label", kText, "at"},
               [](const Row& r) { return display_name(r.selector->group.setting_labels[r.setting]); }},
-             {{"samples", number, "samples", 0}, [](const Row& r) { return static_cast<double>(r.samples); }},
-             {{"io_ratio", number, "bytes read", 4}, [](const Row& r) { return r.io; }},
-             {{"keep_ratio", number, "tokens kept", 4}, [](const Row& r) { return r.keep; }},
-             {{"span_keep", number, "span kept", 4}, [](const Row& r) { return r.spans.keep; }},
-             {{"span_recall_mean", number, "span recall, mean", 4}, [](const Row& r) { return r.spans.recall_mean; }},
-             {{"span_recall_min", number, "min", 4}, [](const Row& r) { return r.spans.recall_min; }},
-             {{"recall_mean", number, "recall, mean", 4}, [](const Row& r) { return r.recall.mean; }},
-             {{"recall_min", number, "min", 4}, [](const Row& r) { return r.recall.min; }},
-             {{"lse_error_max", number, "LSE error, max (nats)"}, [](const Row& r) { return r.lse_error_max; }},
-             {{"retrieval_cells", number, "retrieval cells", 0},
+             {{"samples", kNumber, "samples", 0}, [](const Row& r) { return static_cast<double>(r.samples); }},
+             {{"io_ratio", kNumber, "bytes read", 4}, [](const Row& r) { return r.io; }},
+             {{"keep_ratio", kNumber, "tokens kept", 4}, [](const Row& r) { return r.keep; }},
+             {{"span_keep", kNumber, "span kept", 4}, [](const Row& r) { return r.spans.keep; }},
+             {{"span_recall_mean", kNumber, "span recall, mean", 4}, [](const Row& r) { return r.spans.recall_mean; }},
+             {{"span_recall_min", kNumber, "min", 4}, [](const Row& r) { return r.spans.recall_min; }},
+             {{"recall_mean", kNumber, "recall, mean", 4}, [](const Row& r) { return r.recall.mean; }},
+             {{"recall_min", kNumber, "min", 4}, [](const Row& r) { return r.recall.min; }},
+             {{"lse_error_max", kNumber, "LSE error, max (nats)"}, [](const Row& r) { return r.lse_error_max; }},
+             {{"retrieval_cells", kNumber, "retrieval cells", 0},
               [](const Row& r) { return static_cast<double>(r.spans.retrieval_cells); }},
-             {{"cells", number, "cells", 0}, [](const Row& r) { return static_cast<double>(r.recall.count); }}});
+             {{"cells", kNumber, "cells", 0}, [](const Row& r) { return static_cast<double>(r.recall.count); }}});
 }
 
-std::string named(const Row& row) {
-  const std::string at = setting_in_words(row.selector->group, row.setting);
-  return display_name(row.label()) + (at.empty() ? "" : " at " + at);
-}
+std::string named(const Row& row) { return named_setting(row.selector->group, row.setting); }
 
 /// The rows of a selector's setting, by task, over the compared layers.
 std::vector<const Row*> rows_of(const std::vector<Row>& rows, const PooledSelector& selector, std::size_t setting) {

@@ -81,8 +81,8 @@ Figure roc_figure(const OutcomeStudy& study) {
   figure.columns = 2;
   figure.panel_height_in = 1.5;
   figure.caption = fmt::format(
-      "Failures that a threshold catches against right runs that it takes for failures, over all thresholds; {}. {}",
-      study.source, outcome_words());
+      "Failures that a threshold catches against right runs that it takes for failures, over all thresholds; {}. {} {}",
+      study.source, run_words(), fewest_words());
   return figure;
 }
 
@@ -167,9 +167,8 @@ Figure calibration_figure(const OutcomeStudy& study) {
   figure.caption = fmt::format(
       "Share of failed runs by bins of a predictor, at the bin's median; {}. {} Bins hold about equal numbers of runs. "
       "Bars: exact binomial intervals (Clopper and Pearson, 95 %), which take runs for independent; those of one "
-      "prompt "
-      "are not, so that they are too short.",
-      study.source, outcome_words());
+      "prompt are not, so that they are too short.",
+      study.source, run_words());
   return figure;
 }
 

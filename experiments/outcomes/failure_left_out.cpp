@@ -100,9 +100,9 @@ void add_left_out(const OutcomeStudy& study, const std::vector<std::size_t>& ord
        fmt::format(
            "Thresholds and combinations learnt without a selector (all its labels), without a model, or without "
            "both, and judged by its runs on prompts that taught neither: prompts are left out in {} folds, and "
-           "a threshold is the median of theirs; {}. {} All in turn: every part judged by what the others "
+           "a threshold is the median of theirs; {}. {} {} {} All in turn: every part judged by what the others "
            "taught. A single metric is the same everywhere, and only its threshold is learnt.",
-           kFolds, study.source, outcome_words()),
+           kFolds, study.source, run_words(), interval_words(), fewest_words()),
        table_of(study, rows)});
 }
 

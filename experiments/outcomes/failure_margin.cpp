@@ -43,7 +43,7 @@ void add_margins(const OutcomeStudy& study, const std::vector<OutcomeScope>& sco
   result.tables.push_back(
       {"failure_prediction_margin",
        fmt::format("Failures whose {} is below 0, and right runs whose is; {}. {} Nothing is learnt.", kPredictor,
-                   study.source, outcome_words()),
+                   study.source, run_words()),
        make_table<MarginRow>(
            rows, {{{.name = "scope", .kind = kText, .heading = "runs of"},
                    [](const MarginRow& r) { return display_name(r.scope->name); }},

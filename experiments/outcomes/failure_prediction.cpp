@@ -72,7 +72,7 @@ void add_auc_findings(const OutcomeStudy& study, const std::vector<AucRow>& rows
     const bool everywhere = runs == static_cast<std::int64_t>(study.all.runs.size());
     findings.push_back(
         {.text = fmt::format("{} tells failed runs from right ones with an AUC of {}; among runs of the "
-                             "same selector {}{}.",
+                             "same label {}{}.",
                              name, auc_text(row->pooled), auc_text(row->same_label),
                              everywhere ? "" : fmt::format(" (it is defined for {})", counted(runs, "run"))),
          .number = fmt::format("AUC {:.3f}", row->pooled.value)});

@@ -95,13 +95,14 @@ NamedTable auc_table(const OutcomeStudy& study, const std::vector<AucRow>& rows)
       {{.name = "auc_same_selector_low", .heading = "from"}, [](const R& r) { return r.same_label.low; }});
   columns.push_back(
       {{.name = "auc_same_selector_high", .heading = "to"}, [](const R& r) { return r.same_label.high; }});
-  return {"failure_prediction_auc",
-          fmt::format("How well each predictor tells failed runs from right ones; {}. {} AUC: the chance that of a "
-                      "failed and a right run the failed one looks worse; 0.5 is a coin. Same selector: pairs of runs "
-                      "of one label alone. Combinations are logistic regressions, learnt from the prompts of the other "
-                      "folds. An interval from 1 to 1 means that no failure here contradicts, not that none can.",
-                      study.source, outcome_words()),
-          make_table(rows, columns)};
+  return {
+      "failure_prediction_auc",
+      fmt::format("How well each predictor tells failed runs from right ones; {}. {} {} {} AUC: the chance that of a "
+                  "failed and a right run the failed one looks worse; 0.5 is a coin. Same selector: pairs of runs "
+                  "of one label alone. Combinations are logistic regressions, learnt from the prompts of the other "
+                  "folds. An interval from 1 to 1 means that no failure here contradicts, not that none can.",
+                  study.source, run_words(), interval_words(), fewest_words()),
+      make_table(rows, columns)};
 }
 
 NamedTable thresholds_table(const OutcomeStudy& study, const std::vector<AucRow>& rows) {
@@ -120,12 +121,13 @@ NamedTable thresholds_table(const OutcomeStudy& study, const std::vector<AucRow>
     columns.push_back({{.name = fmt::format("false_alarms_{}", percent), .heading = "false alarms"},
                        [g](const R& r) { return r.alarms[g].false_alarm_share(); }});
   }
-  return {"failure_prediction_thresholds",
-          fmt::format("Thresholds that would have caught 95 % and 99 % of these failures, and the share of the right "
-                      "runs that they would have taken for failures; {}. {} The threshold itself gives an alarm. It is "
-                      "fitted to these runs: failure_prediction_left_out says what thresholds do elsewhere.",
-                      study.source, outcome_words()),
-          make_table(thresholds, columns)};
+  return {
+      "failure_prediction_thresholds",
+      fmt::format("Thresholds that would have caught 95 % and 99 % of these failures, and the share of the right "
+                  "runs that they would have taken for failures; {}. {} {} The threshold itself gives an alarm. It is "
+                  "fitted to these runs: failure_prediction_left_out says what thresholds do elsewhere.",
+                  study.source, run_words(), fewest_words()),
+      make_table(thresholds, columns)};
 }
 
 std::string share_text(double share) { return std::isnan(share) ? "-" : fmt::format("{:.1f} %", 100 * share); }

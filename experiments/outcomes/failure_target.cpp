@@ -3,9 +3,9 @@
 
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "analysis/outcomes/pass_target.h"
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
 #include "experiments/outcomes/failure_tables.h"
 #include "experiments/study_view/words.h"
@@ -24,8 +24,7 @@ struct TargetRow {
   std::array<bool, kShares.size()> certified = {};
 
   double failed_share() const {
-    return counts.prompts > 0 ? static_cast<double>(counts.failed_prompts) / static_cast<double>(counts.prompts)
-                              : std::numeric_limits<double>::quiet_NaN();
+    return counts.prompts > 0 ? static_cast<double>(counts.failed_prompts) / static_cast<double>(counts.prompts) : kNaN;
   }
 };
 

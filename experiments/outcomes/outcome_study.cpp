@@ -5,27 +5,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <initializer_list>
 #include <optional>
 #include <thread>
 
 #include "analysis/outcomes/combination.h"
-#include "analysis/run/input_hashes.h"
 #include "dumps/base/join.h"
+#include "experiments/study_view/model_study.h"
 #include "experiments/study_view/words.h"
 
 namespace attest {
 namespace {
-
-/// "r.h5 (0123456789abcdef)" for each file.
-std::string sources_of(const std::vector<std::string>& paths) {
-  const std::vector<std::string> hashes = content_hashes(paths, 2);
-  std::vector<std::string> sources;
-  for (std::size_t i = 0; i < paths.size(); ++i)
-    sources.push_back(fmt::format("{} ({})", std::filesystem::path(paths[i]).filename().string(), hashes[i]));
-  return fmt::format("{}", join(sources, ", "));
-}
 
 std::vector<std::size_t> found_in(const OutcomeRuns& all, std::initializer_list<const char*> names) {
   std::vector<std::size_t> found;
@@ -50,7 +40,7 @@ OutcomeStudy outcome_study(ResultsFiles results, const std::vector<TasksFile>& t
   study.source = fmt::format("{}, {} of {}, results {}, tasks {}", study.title(),
                              counted(static_cast<std::int64_t>(study.all.runs.size()), "run"),
                              counted(static_cast<std::int64_t>(study.all.prompts.size()), "prompt"),
-                             sources_of(studied), sources_of(answered));
+                             sources_in_words(studied), sources_in_words(answered));
   return study;
 }
 
@@ -88,12 +78,17 @@ std::vector<std::size_t> ordered_predictors(const OutcomeRuns& all, const std::v
   return order;
 }
 
-std::string outcome_words() {
+std::string run_words() {
+  return "A run is a prompt answered through a selector at a setting; it failed if dense attention answers right and "
+         "the run wrong.";
+}
+
+std::string interval_words() { return "Intervals are cluster bootstraps over prompts (95 %, percentiles)."; }
+
+std::string fewest_words() {
   return fmt::format(
-      "A run is a prompt answered through a selector at a setting; it failed if dense attention answers right and the "
-      "run wrong. Intervals are cluster bootstraps over prompts (95 %, percentiles); no number stands for fewer than "
-      "{} failures or right runs, or for those of fewer than {} prompts.",
-      kFewestRuns, kFewestPrompts);
+      "No number stands for fewer than {} failures or right runs, or for those of fewer than {} prompts.", kFewestRuns,
+      kFewestPrompts);
 }
 
 }  // namespace attest

@@ -38,7 +38,9 @@ std::vector<std::size_t> told_predictors(const OutcomeRuns& all);
 /// All predictors: those that need spans, then the others, each by falling AUC over all runs (NaN last).
 std::vector<std::size_t> ordered_predictors(const OutcomeRuns& all, const std::vector<double>& aucs);
 
-/// Words of captions: what clusters are, how many outcomes it takes.
-std::string outcome_words();
+/// Sentences of captions: what a run is, what intervals are, how many outcomes a number takes.
+std::string run_words();
+std::string interval_words();
+std::string fewest_words();
 
 }  // namespace attest

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/results/manifest_inputs.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
@@ -52,9 +53,9 @@ void add_manifest(const ResultsFile& file, ReportData& data) {
     if (!dump.engine.empty() || !dump.kv_cache.empty())
       fact("Engine", fmt::format("{}: {}", printable(dump.path), engine_in_words(dump.engine, dump.kv_cache)));
   for (const Json& input : manifest["inputs"]) {
-    const std::string hash = text_of(input["xxh64_of_1MiB"]);
-    fact("Input",
-         fmt::format("{}{}", text_of(input["path"]), hash.empty() ? "" : fmt::format(" (xxh64_of_1MiB {})", hash)));
+    const std::string hash = text_of(input[kContentHashName]);
+    fact("Input", fmt::format("{}{}", text_of(input["path"]),
+                              hash.empty() ? "" : fmt::format(" ({} {})", kContentHashName, hash)));
   }
   const std::string text = manifest.is_null() ? printable(file.manifest()) : Json(manifest).sort().dump(2);
   data.manifests.push_back({fmt::format("Manifest of {}", printable(file.path())), text});

@@ -17,8 +17,7 @@ namespace attest {
 /// How findings get their severity.
 constexpr const char* kSeverityNote =
     "How serious a selector's loss is follows from its worst cell: recall below 0.5 is serious, below 0.9 a warning, "
-    "from "
-    "0.99 on good. Layers that are dense for one of the selectors are left out for all.";
+    "from 0.99 on good. Layers that are dense for one of the selectors are left out for all.";
 
 namespace {
 
@@ -170,8 +169,10 @@ class Findings {
     const MapSelector& shown = shown_.selectors[selector];
     std::vector<std::pair<double, std::size_t>> losses;
     const std::size_t settings = shown.settings.size();
+    const auto heads = static_cast<std::size_t>(shown_.num_heads);
     for (std::size_t i = static_cast<std::size_t>(setting); i < found->values.size(); i += settings)
-      if (!std::isnan(found->values[i])) losses.emplace_back(std::max(0.0, 1 - found->values[i]), i / settings);
+      if (!std::isnan(found->values[i]) && !dense_.contains(shown_.layers[i / settings / heads]))
+        losses.emplace_back(std::max(0.0, 1 - found->values[i]), i / settings);
     std::ranges::stable_sort(losses, std::greater{}, [](const auto& l) { return l.first; });
     const double total =
         std::accumulate(losses.begin(), losses.end(), 0.0, [](double sum, const auto& l) { return sum + l.first; });
@@ -181,7 +182,6 @@ class Findings {
     std::size_t few = 0;
     while (sum < total / 2) sum += losses[few++].first;
     if (4 * few > losses.size()) return;
-    const auto heads = static_cast<std::size_t>(shown_.num_heads);
     MapLink to = link(selector, setting);
     to.layer = shown_.layers[losses.front().second / heads];
     to.head = static_cast<int>(losses.front().second % heads);

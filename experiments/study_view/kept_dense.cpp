@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <optional>
+#include <map>
 #include <random>
 #include <set>
+#include <span>
+#include <utility>
 
 namespace attest {
 namespace {
@@ -125,13 +127,15 @@ DenseCurve in_order(const DenseCells& cells, DenseBy by, std::vector<HeadPlace> 
 
 DenseCurve by_chance(const DenseCells& cells, const std::set<HeadPlace>& heads) {
   DenseCurve curve{.by = DenseBy::chance, .order = {}, .points = {}};
-  std::mt19937 random(kSeed);
-  for (const std::size_t n : counts_up_to(heads.size())) {
+  std::mt19937_64 random(kSeed);
+  std::vector<HeadPlace> order(heads.begin(), heads.end());
+  for (const std::size_t n : counts_up_to(order.size())) {
     DensePoint mean{.count = n};
     for (int i = 0; i < kDraws; ++i) {
-      std::set<HeadPlace> drawn;
-      std::ranges::sample(heads, std::inserter(drawn, drawn.end()), static_cast<std::ptrdiff_t>(n), random);
-      const DensePoint point = cells.with(drawn);
+      // The first n of a shuffle; std::ranges::sample and std::shuffle differ between standard libraries.
+      for (std::size_t k = 0; k < n; ++k)
+        std::swap(order[k], order[k + static_cast<std::size_t>(random() % (order.size() - k))]);
+      const DensePoint point = cells.with({order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n)});
       mean.io += point.io / kDraws;
       mean.mean_error += point.mean_error / kDraws;
       mean.largest_error += point.largest_error / kDraws;

@@ -10,6 +10,7 @@
 #include <thread>
 #include <tuple>
 
+#include "analysis/audit/kv_storage.h"
 #include "analysis/layer/layer_amax.h"
 #include "analysis/statistics/quantile.h"
 #include "dumps/base/error.h"
@@ -46,7 +47,7 @@ class Side {
   }
 
   void add(const AttentionLayer& layer, const LayerAmax& amax, int threads) {
-    const KvRows rows = rows_of(layer);
+    const KvRows rows = kv_rows(layer, range_.keys, true);
     const auto channels = static_cast<std::size_t>(rows.channels);
     const auto heads = static_cast<std::size_t>(layer.shape.num_kv_heads);
     const std::size_t count = static_cast<std::size_t>(layer.num_tokens) * channels;
@@ -103,14 +104,6 @@ class Side {
   }
 
  private:
-  KvRows rows_of(const AttentionLayer& layer) const {
-    const KvShape kv = layer.shape.kv();
-    return {.keys = range_.keys,
-            .channels = range_.keys ? kv.head_dim : kv.value_dim,
-            .shared_values = kv.values_in_keys ? kv.value_dim : 0,
-            .element_type = layer.element_type};
-  }
-
   static ScaleLoss loss_of(const KvFormat& format, const KvRows& rows, float scale, const std::vector<float>& x) {
     constexpr std::size_t kRowsAtOnce = 256;
     const auto channels = static_cast<std::size_t>(rows.channels);

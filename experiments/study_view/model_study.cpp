@@ -4,17 +4,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <limits>
 
 #include "analysis/run/input_hashes.h"
-#include "analysis/study/selector_options.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
-#include "dumps/base/json.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -87,24 +84,14 @@ SampleCells chosen_layers(const SampleCells& cells, Wanted wanted) {
                      .layers = {},
                      .num_queries = cells.num_queries,
                      .num_heads = cells.num_heads,
-                     .values = {}};
+                     .values = {},
+                     .range = cells.range};
   for (std::size_t y = 0; y < cells.layers.size(); ++y) {
     if (!wanted(cells.layers[y])) continue;
     chosen.layers.push_back(cells.layers[y]);
     std::ranges::copy(cells.layer(y), std::back_inserter(chosen.values));
   }
   return chosen;
-}
-
-/// "r.h5 (0123456789abcdef)" for each file: its name and content hash.
-std::vector<std::string> sources_of(ResultsFiles files) {
-  std::vector<std::string> paths;
-  for (const ResultsFile* file : files) paths.push_back(file->path());
-  const std::vector<std::string> hashes = content_hashes(paths, 2);
-  std::vector<std::string> sources;
-  for (std::size_t i = 0; i < paths.size(); ++i)
-    sources.push_back(fmt::format("{} ({})", std::filesystem::path(paths[i]).filename().string(), hashes[i]));
-  return sources;
 }
 
 /// "16K tokens": the length of a sample, rounded to a power of two.
@@ -121,12 +108,7 @@ std::string title_of(const StudyDump& dump, const StudySample& sample, PoolBy by
 
 }  // namespace
 
-std::map<std::string, std::string> PooledSelector::options() const {
-  std::map<std::string, std::string> options;
-  const Json parsed = parse_json(group.options_json);  // a temporary would not outlive the loop's head
-  for (const auto& [name, value] : parsed.members()) options[name] = value.is_text() ? value.text() : value.dump();
-  return options;
-}
+SelectorOptions PooledSelector::options() const { return selector_options(group.options_json); }
 
 std::string PooledSelector::option(std::string_view name) const { return options()[std::string(name)]; }
 
@@ -198,8 +180,7 @@ std::vector<std::string> ModelStudy::sample_names() const {
 }
 
 std::string ModelStudy::source() const {
-  return fmt::format("{}, {} sample{}, results {}", title_, num_samples(), num_samples() == 1 ? "" : "s",
-                     join(sources_, ", "));
+  return fmt::format("{}, {} sample{}, results {}", title_, num_samples(), num_samples() == 1 ? "" : "s", sources_);
 }
 
 LineStyle ModelStudy::style(const PooledSelector& selector) const {
@@ -214,6 +195,15 @@ std::vector<SampleCells> score_cells_of_all(const ModelStudy& study, std::string
     for (SampleCells& cells : study.score_cells(selector, metric))
       if (known.insert({cells.dump, cells.sample}).second) all.push_back(std::move(cells));
   return all;
+}
+
+std::string sources_in_words(const std::vector<std::string>& paths) {
+  constexpr int kThreads = 2;
+  const std::vector<std::string> hashes = content_hashes(paths, kThreads);
+  std::vector<std::string> sources;
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    sources.push_back(fmt::format("{} ({})", std::filesystem::path(paths[i]).filename().string(), hashes[i]));
+  return fmt::format("{}", join(sources, ", "));
 }
 
 std::int64_t rounded_length(std::int64_t tokens) {
@@ -247,7 +237,9 @@ std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by) {
     for (const StudySelector& group : file->study().selectors)
       if (group.name != "exact" && std::ranges::count(labels, group.label) == 0) labels.push_back(group.label);
   }
-  const std::vector<std::string> sources = sources_of(files);
+  std::vector<std::string> paths;
+  for (const ResultsFile* file : files) paths.push_back(file->path());
+  const std::string sources = sources_in_words(paths);
   for (ModelStudy& study : studies) {
     study.labels_ = labels;
     study.sources_ = sources;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analysis/statistics/aggregate.h"
+#include "analysis/study/selector_options.h"
 #include "analysis/study/study.h"
 #include "plots/style.h"
 
@@ -21,7 +22,7 @@ struct PooledSelector {
   StudySelector group;
 
   /// Every option with its value as text: "union", "128".
-  std::map<std::string, std::string> options() const;
+  SelectorOptions options() const;
   /// One of them; empty when the selector has no such option.
   std::string option(std::string_view name) const;
   bool is_oracle() const;  ///< its rule reads exact scores, as no real method can
@@ -83,12 +84,15 @@ class ModelStudy {
   std::string model_, title_;
   std::set<std::pair<int, std::string>> samples_;  ///< (dump, numbered over all files; name)
   std::vector<PooledSelector> selectors_;
-  std::vector<std::string> labels_;   ///< of all studies that were split together
-  std::vector<std::string> sources_;  ///< file names and hashes
+  std::vector<std::string> labels_;  ///< of all studies that were split together
+  std::string sources_;              ///< file names and hashes
 };
 
 /// The cells of a metric of the exact scores, of every sample once, whichever selectors its file has.
 std::vector<SampleCells> score_cells_of_all(const ModelStudy& study, std::string_view metric);
+
+/// "a.h5 (0123456789abcdef), b.h5 (...)": names and content hashes of files, for captions. Reads all of them.
+std::string sources_in_words(const std::vector<std::string>& paths);
 
 /// A length rounded to a power of two, by which samples are grouped. Lengths below 1, as a damaged file may have, stay.
 std::int64_t rounded_length(std::int64_t tokens);

@@ -88,14 +88,19 @@ std::vector<QualityCurve> quality_curves(const ModelStudy& study, const std::set
   return curves;
 }
 
-std::optional<double> at_io(const QualityCurve& curve, double io, double (*y)(const QualityPoint&)) {
+std::optional<double> value_at(const QualityCurve& curve, double x, ValueOf x_of, ValueOf value) {
   for (std::size_t i = 0; i + 1 < curve.points.size(); ++i) {
     const QualityPoint &a = curve.points[i], &b = curve.points[i + 1];
-    if (!(a.io.mean <= io && io <= b.io.mean)) continue;
-    const double part = b.io.mean > a.io.mean ? (io - a.io.mean) / (b.io.mean - a.io.mean) : 0;
-    return y(a) + part * (y(b) - y(a));
+    if (!(x_of(a) <= x && x <= x_of(b))) continue;
+    const double part = x_of(b) > x_of(a) ? (x - x_of(a)) / (x_of(b) - x_of(a)) : 0;
+    return value(a) + part * (value(b) - value(a));
   }
   return std::nullopt;
+}
+
+std::optional<double> at_io(const QualityCurve& curve, double io, ValueOf value) {
+  return value_at(
+      curve, io, [](const QualityPoint& p) { return p.io.mean; }, value);
 }
 
 std::optional<double> shared_io(const QualityCurve& a, const QualityCurve& b) {

@@ -69,8 +69,13 @@ QualityCurve quality_curve(const ModelStudy& study, const PooledSelector& select
 /// One curve per selector of the study that has cells, exact ones last, without the layers `except`.
 std::vector<QualityCurve> quality_curves(const ModelStudy& study, const std::set<int>& except);
 
-/// The value of `y` on a curve at the io ratio `io`, interpolated linearly; nothing outside the curve's range.
-std::optional<double> at_io(const QualityCurve& curve, double io, double (*y)(const QualityPoint&));
+/// A number of a point.
+using ValueOf = double (*)(const QualityPoint&);
+
+/// The value on a curve where its `x_of` is `x`, interpolated linearly; nothing outside of the curve's range.
+std::optional<double> value_at(const QualityCurve& curve, double x, ValueOf x_of, ValueOf value);
+/// The same at the io ratio `io`.
+std::optional<double> at_io(const QualityCurve& curve, double io, ValueOf value);
 
 /// An io ratio that both curves reach: a quarter if possible, where the paper compares methods, else that of a default
 /// setting of `a`, else the middle of the common range.

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "analysis/statistics/aggregate.h"
+#include "analysis/statistics/not_defined.h"
 #include "experiments/study_view/model_study.h"
 #include "experiments/study_view/words.h"
 
@@ -24,14 +24,14 @@ inline constexpr std::array kRankMetrics = {RankMetric{"spearman", "(a) tokens"}
 
 struct RankCorrelation {
   Interval mean;
-  double min = std::numeric_limits<double>::quiet_NaN();
+  double min = kNaN;
   std::int64_t cells = 0;
 };
 
 /// A layer, or several pooled.
 struct RankPoint {
   const char* layers;  ///< "one", "compared", "all"
-  double layer = std::numeric_limits<double>::quiet_NaN();
+  double layer = kNaN;
   std::array<RankCorrelation, kRankMetrics.size()> metrics = {};
 
   double mean(std::size_t metric) const { return metrics[metric].mean.mean; }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 #include <span>
@@ -94,7 +93,7 @@ RetrievalRanking rank_retrieval_heads(const ModelStudy& study) {
     covered.merge(of.retrieval);
     so_far += of.head.mass;
     of.head.covered_prompts = static_cast<int>(covered.size());
-    of.head.cumulative_mass = total > 0 ? so_far / total : std::numeric_limits<double>::quiet_NaN();
+    of.head.cumulative_mass = total > 0 ? so_far / total : kNaN;
     ranking.heads.push_back(of.head);
   }
   return ranking;

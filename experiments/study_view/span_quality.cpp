@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "analysis/statistics/not_defined.h"
 
 namespace attest {
 namespace {
@@ -21,7 +22,7 @@ double share_of_sums(std::span<const SampleCells> part, std::span<const SampleCe
         whole_sum += w->values[i];
       }
   }
-  return whole_sum > 0 ? part_sum / whole_sum : std::numeric_limits<double>::quiet_NaN();
+  return whole_sum > 0 ? part_sum / whole_sum : kNaN;
 }
 
 std::vector<SampleCells> at_setting(const std::vector<std::vector<SampleCells>>& settings, std::size_t setting,

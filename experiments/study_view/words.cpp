@@ -7,16 +7,12 @@
 #include <vector>
 
 #include "dumps/base/printable.h"
+#include "plots/code.h"
 #include "plots/figure.h"
 
 namespace attest {
 
-std::string display_name(const std::string& label) {
-  std::string name = label;
-  std::ranges::replace_if(
-      name, [](unsigned char c) { return c < 0x20; }, ' ');
-  return printable(name);
-}
+std::string display_name(const std::string& label) { return printable(on_one_line(label)); }
 
 std::string curve_name(const std::string& label) { return CurveName(display_name(label)).text(); }
 
@@ -27,6 +23,11 @@ std::string legend_title(const PooledSelector& selector) {
 std::string setting_in_words(const StudySelector& group, std::size_t setting) {
   if (group.kind == SettingKind::none) return {};
   return fmt::format("{} {}", name_of(group.kind), display_name(group.setting_labels[setting]));
+}
+
+std::string named_setting(const StudySelector& group, std::size_t setting) {
+  const std::string at = setting_in_words(group, setting);
+  return display_name(group.label) + (at.empty() ? "" : " at " + at);
 }
 
 std::string layers_in_words(const std::set<int>& layers) {
@@ -50,6 +51,10 @@ std::string engine_in_words(const std::string& engine, const std::string& kv_cac
   return fmt::format("{}, KV cache {}", engine.empty() ? "engine not recorded" : excerpt(engine),
                      kv_cache.empty() ? "of 16 bits" : excerpt(kv_cache));
 }
+
+std::string head_in_words(int layer, int head) { return fmt::format("layer {} head {}", layer, head); }
+
+std::string percent_in_words(double share) { return fmt::format("{:.3g} %", 100 * share); }
 
 std::string without_dense(const std::set<int>& dense) {
   return dense.empty() ? "" : fmt::format(" Without {}, dense in one of the selectors.", layers_in_words(dense));

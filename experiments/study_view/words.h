@@ -12,6 +12,9 @@ namespace attest {
 /// A label for csv cells and legends: control characters become spaces, what else is not shown as it is is escaped.
 std::string display_name(const std::string& label);
 
+/// The only curve of a heat map of heads.
+inline constexpr const char* kMapCurve = "heads";
+
 /// A label as (part of) the name of a curve, without characters that gnuplot cannot select by.
 std::string curve_name(const std::string& label);
 
@@ -21,11 +24,20 @@ std::string legend_title(const PooledSelector& selector);
 /// "delta 5", "budget 50%"; empty for a selector without settings.
 std::string setting_in_words(const StudySelector& group, std::size_t setting);
 
+/// "ffd at delta 5"; the label alone of a selector without settings.
+std::string named_setting(const StudySelector& group, std::size_t setting);
+
 /// "layer 1", "layers 0 and 1", "layers 0-3 and 7".
 std::string layers_in_words(const std::set<int>& layers);
 
 /// "vllm 0.11.2, KV cache k=fp8_e4m3,v=fp8_e4m3", of a dump's attributes; what is not recorded is said.
 std::string engine_in_words(const std::string& engine, const std::string& kv_cache);
+
+/// "layer 5 head 7"
+std::string head_in_words(int layer, int head);
+
+/// "6.42 %": three significant digits.
+std::string percent_in_words(double share);
 
 /// " Without layers 0 and 1, dense in one of the selectors."; empty if there are none.
 std::string without_dense(const std::set<int>& dense);

@@ -12,6 +12,7 @@
 #include "analysis/statistics/aggregate.h"
 #include "analysis/statistics/ladder.h"
 #include "analysis/statistics/model_cells.h"
+#include "analysis/statistics/not_defined.h"
 #include "analysis/study/study.h"
 #include "analysis/study/typed_setting.h"
 #include "dumps/base/error.h"
@@ -24,8 +25,6 @@
 
 namespace attest {
 namespace {
-
-constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 /// The selectors of one model that the table shows, each with the indices of its settings.
 struct ChosenSelector {
@@ -131,28 +130,7 @@ std::vector<std::vector<SampleCells>> cells_of(ResultsFiles files, const ModelSt
 std::vector<double> statistics_of(std::span<float> cells, std::span<const MetricStatistic* const> columns) {
   const Moments moments = describe(std::span<const float>(cells));
   std::vector<double> values;
-  for (const MetricStatistic* column : columns) {
-    switch (column->statistic) {
-      case CellStatistic::mean:
-        values.push_back(column->deficit ? 1 - moments.mean : moments.mean);
-        break;
-      case CellStatistic::std:
-        values.push_back(moments.std);
-        break;
-      case CellStatistic::min:
-        values.push_back(column->deficit ? 1 - moments.max : moments.min);
-        break;
-      case CellStatistic::max:
-        values.push_back(column->deficit ? 1 - moments.min : moments.max);
-        break;
-      case CellStatistic::count:
-        values.push_back(static_cast<double>(cells.size()));
-        break;
-      case CellStatistic::quantile:
-        values.push_back(kNoValue);
-        break;
-    }
-  }
+  for (const MetricStatistic* column : columns) values.push_back(statistic_of(moments, *column));
   for (const Badness badness : {Badness::value, Badness::deficit}) {
     std::vector<double> levels;
     for (const MetricStatistic* column : columns)
@@ -213,7 +191,7 @@ void add_model(ResultsFiles files, const ModelStudy& study, const TableRequest& 
       std::map<GroupKey, std::vector<double>> rows;
       for (std::size_t m = 0; m < metrics.size(); ++m)
         for (const auto& [key, found] : values[i * metrics.size() + m][s]) {
-          std::vector<double>& row = rows.try_emplace(key, request.columns.size(), kNoValue).first->second;
+          std::vector<double>& row = rows.try_emplace(key, request.columns.size(), kNaN).first->second;
           for (std::size_t c = 0; c < metrics[m].size(); ++c) row[metrics[m][c]] = found[c];
         }
       for (auto& [key, row] : rows)

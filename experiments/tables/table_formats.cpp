@@ -36,8 +36,8 @@ bool several_models(const ResultsTable& table) {
 
 /// Small numbers need significant digits where shares and cosines need decimals.
 std::string text_of(double value, const MetricStatistic& column) {
-  if (column.statistic == CellStatistic::count) return fmt::format("{:.0f}", value);
   if (std::isnan(value)) return "-";
+  if (column.statistic == CellStatistic::count) return fmt::format("{:.0f}", value);
   return column.deficit ? fmt::format("{:.3g}", value) : formatted(value, column.info.unit);
 }
 
@@ -189,7 +189,6 @@ Json json_of(const ResultsTable& table) {
 std::string formatted_table(const ResultsTable& table, const std::string& format, bool with_model) {
   with_model = with_model || several_models(table);
   if (format == "text") return table_text(table, with_model);
-  // Names in results may be any bytes; JSON must be UTF-8.
   if (format == "json") return json_of(table).dump(2) + "\n";
   std::ostringstream out;
   if (format == "csv") write_csv(plots_table(table, true, with_model), out);

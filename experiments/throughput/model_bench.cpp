@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 
 #include "analysis/run/input_hashes.h"
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
 #include "dumps/base/json_place.h"
 #include "dumps/base/printable.h"
@@ -38,9 +38,7 @@ double share(const JsonPlace& at) {
   return value;
 }
 
-double positive_or_null(const JsonPlace& at) {
-  return at.is_null() ? std::numeric_limits<double>::quiet_NaN() : positive(at);
-}
+double positive_or_null(const JsonPlace& at) { return at.is_null() ? kNaN : positive(at); }
 
 ModelPoint point_of(const JsonPlace& fields) {
   const JsonPlace setting = fields["setting"], check = fields["check"];

@@ -4,12 +4,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <utility>
 
+#include "analysis/study/selector_options.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
+#include "kernels/selectors/dense_heads.h"
 
 namespace attest {
 namespace {
@@ -37,10 +41,28 @@ std::vector<std::size_t> settings_of_layers(const Judgement& judgement) {
   return judgement.units->about().assignment;
 }
 
-std::string option_of(const StudySelector& selector, std::string_view name) {
-  const Json options = parsed_json(selector.options_json).value_or(Json::object());
-  const Json* value = options.find(name);
-  return value != nullptr && value->is_text() ? value->text() : std::string(kNative);
+std::optional<std::string> option_of(const StudySelector& selector, const std::string& name) {
+  SelectorOptions options = selector_options(selector.options_json);
+  const auto found = options.find(name);
+  return found != options.end() ? std::optional(std::move(found->second)) : std::nullopt;
+}
+
+/// Of "k" or "v".
+std::string format_of(const StudySelector& selector, const std::string& side) {
+  return option_of(selector, side).value_or(std::string(kNative));
+}
+
+/// Whether the selector of a setting is exact in a layer, of a prompt that was studied in it: not every one has all
+/// layers.
+bool is_dense(const PromptSet& set, int layer, std::size_t setting) {
+  for (const Prompt& prompt : set.prompts) {
+    const std::vector<int>& studied = prompt.of_study().layers;
+    const auto row = std::ranges::find(studied, layer);
+    if (row == studied.end()) continue;
+    const std::size_t column = set.candidates.empty() ? prompt.selector : prompt.columns[setting].selector;
+    return prompt.file->dense(prompt.dump, prompt.sample, column)[static_cast<std::size_t>(row - studied.begin())] != 0;
+  }
+  return false;
 }
 
 /// [layer of the model]; those that were not judged, or where the selector is exact, stay native. `option` for
@@ -49,11 +71,10 @@ std::vector<CacheFormat> formats_of_layers(const Judgement& judgement, std::stri
   const PromptSet& set = judgement.set;
   if (judgement.units && judgement.units->kind != UnitKind::layer)
     throw UsageError(fmt::format("{} takes one format per layer, found --per kv_head: use --per layer", option));
-  if (set.prompts.front().file == nullptr)
+  if (std::ranges::any_of(set.prompts, [](const Prompt& prompt) { return prompt.file == nullptr; }))
     throw UsageError(fmt::format("{} takes results of attest run, found answers alone", option));
   std::vector<CacheFormat> formats(static_cast<std::size_t>(set.num_layers));
   const std::vector<std::size_t> settings = settings_of_layers(judgement);
-  const Prompt& prompt = set.prompts.front();
   for (std::size_t y = 0; y < settings.size(); ++y) {
     const StudySelector* selector = selector_of(judgement, settings[y]);
     if (selector == nullptr || selector->name == "exact") continue;
@@ -61,9 +82,11 @@ std::vector<CacheFormat> formats_of_layers(const Judgement& judgement, std::stri
     if (selector->name != "kv_cache")
       throw UsageError(fmt::format("{} takes formats of kv_cache, and exact: '{}' of layer {} is {}", option, text,
                                    set.layers[y], selector->name));
-    const std::size_t column = set.candidates.empty() ? prompt.selector : prompt.columns[settings[y]].selector;
-    if (prompt.file->dense(prompt.dump, prompt.sample, column)[prompt.rows[y]] != 0) continue;
-    formats[static_cast<std::size_t>(set.layers[y])] = {option_of(*selector, "k"), option_of(*selector, "v"), text};
+    if (is_dense(set, set.layers[y], settings[y])) continue;
+    if (const std::string heads = option_of(*selector, kDenseHeadsOption).value_or(""); !heads.empty())
+      throw UsageError(fmt::format("{} takes one format per layer, found {} with exact heads ({}={})", option, text,
+                                   kDenseHeadsOption, printable(heads)));
+    formats[static_cast<std::size_t>(set.layers[y])] = {format_of(*selector, "k"), format_of(*selector, "v"), text};
   }
   return formats;
 }
@@ -169,7 +192,7 @@ std::string scales_note(const Judgement& judgement) {
     const StudySelector* selector = selector_of(judgement, setting);
     if (selector == nullptr || selector->name != "kv_cache") continue;
     for (const std::string side : {"k", "v"}) {
-      const std::string format = option_of(*selector, side), scale = option_of(*selector, side + "_scale");
+      const std::string format = format_of(*selector, side), scale = option_of(*selector, side + "_scale").value_or("");
       if ((format.starts_with("fp8_e") || format == "nvfp4") && scale != "unit" && scale != "1" && scale != "file")
         parts.insert(fmt::format("{}_scale={} of '{}'", side, scale, printable(judgement.setting_text(setting))));
     }

@@ -12,6 +12,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
+#include "experiments/validation/judge_results.h"
 #include "experiments/validation/verdict_sentences.h"
 #include "kernels/selectors/settings_file.h"
 
@@ -104,18 +105,16 @@ Json selector_json(const PromptSet& set) { return set.candidates.empty() ? selec
 Json guarantee_json(const Judgement& judgement) {
   const Guarantee& guarantee = judgement.request.guarantee;
   const Evidence& evidence = judgement.evidence();
-  constexpr const char* kKinds[] = {"prompts", "mean", "observed"};
-  constexpr const char* kBounds[] = {"hb", "wsr", "bootstrap"};
   std::set<std::string> tasks;
   for (const Prompt& prompt : judgement.set.prompts) tasks.insert(prompt.task);
   Json targets = Json::array();
   for (const Target& target : judgement.request.targets) targets.push_back(target.text);
   Json json = {{"sentence", guarantee_sentence(judgement)},
-               {"kind", kKinds[static_cast<std::size_t>(guarantee.kind)]},
+               {"kind", kGuaranteeNames[static_cast<std::size_t>(guarantee.kind)]},
                {"targets", targets},
                {"confidence", guarantee.confidence}};
   if (guarantee.kind == GuaranteeKind::mean) {
-    json["bound"] = kBounds[static_cast<std::size_t>(guarantee.bound)];
+    json["bound"] = kBoundNames[static_cast<std::size_t>(guarantee.bound)];
     Json clips = Json::array();
     for (const Target& target : judgement.request.targets) clips.push_back(guarantee.clip_of(target));
     json["clip"] = clips;
@@ -137,7 +136,7 @@ Json guarantee_json(const Judgement& judgement) {
   json["cluster"] = judgement.set.cluster_key.empty() ? Json() : Json(judgement.set.cluster_key);
   json["chosen_on"] = judgement.units ? judgement.units->choosing.size() : 0;
   json["choose"] = judgement.units ? judgement.unit_request.choosing : 0.0;
-  json["per"] = !judgement.units ? "model" : judgement.units->kind == UnitKind::layer ? "layer" : "kv_head";
+  json["per"] = !judgement.units ? std::string_view("model") : name_of(judgement.units->kind);
   return json;
 }
 

@@ -9,7 +9,8 @@
 
 namespace attest {
 
-/// What is guaranteed, with its evidence: {sentence, kind, targets, confidence, max_violating, n, k, p_value, ...}.
+/// What is guaranteed, with its evidence: {sentence, kind, targets, confidence, beta, n, k, p_value, ...}; of a mean
+/// {bound, clip, given_clip} instead of beta.
 Json guarantee_json(const Judgement& judgement);
 
 /// The kind of setting of a recommendation of candidates.
@@ -21,13 +22,13 @@ std::string_view setting_kind_name(const PromptSet& set);
 /// A setting as JSON: a number, or "12.5%", "inf", "dense"; of candidates their text.
 Json setting_json(const Judgement& judgement, std::size_t setting);
 
-/// [{path, xxh64_of_1MiB}] of the results.
+/// [{path, kContentHashName}] of the results.
 Json results_json(const Judgement& judgement);
 
 /// {name, label, options}; null of candidates.
 Json selector_json(const PromptSet& set);
 
-/// The file (format: README.md, "Recommendations"). Of a certified judgement only.
+/// The file (format: experiments/manual/validate.md). Of a certified judgement only.
 Json recommendation_json(const Judgement& judgement, const std::string& program);
 
 }  // namespace attest

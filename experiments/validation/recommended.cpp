@@ -8,6 +8,7 @@
 #include <iterator>
 #include <optional>
 
+#include "analysis/results/manifest_inputs.h"
 #include "analysis/study/selector_options.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
@@ -34,6 +35,8 @@ Guarantee guarantee_of(const JsonPlace& claim) {
   Guarantee guarantee{.kind = static_cast<GuaranteeKind>(index(claim["kind"], kGuaranteeNames)),
                       .confidence = claim["confidence"].number(),
                       .seed = claim["seed"].unsigned_whole()};
+  if (!guarantee.certifies())
+    claim["kind"].refuse("prompts or mean: what was only observed certifies nothing that later prompts could break");
   if (guarantee.kind != GuaranteeKind::mean) {
     guarantee.max_violating = claim["beta"].number();
   } else {
@@ -57,16 +60,13 @@ std::string typed(const Json& setting) {
   return setting.is_text() ? setting.text() : fmt::format("{}", setting.number());
 }
 
-constexpr SettingKind kKinds[] = {SettingKind::none, SettingKind::delta, SettingKind::budget, SettingKind::p,
-                                  SettingKind::factor};
-
 /// Nothing of kLabelSettings.
 std::optional<SettingKind> kind_of(const JsonPlace& setting) {
   std::vector<std::string> names;
-  for (const SettingKind kind : kKinds) names.emplace_back(name_of(kind));
+  for (const SettingKindInfo& info : kSettingKinds) names.emplace_back(info.name);
   names.emplace_back(kLabelSettings);
   const auto place = static_cast<std::size_t>(std::ranges::find(names, setting.one_of(names)) - names.begin());
-  return place < std::size(kKinds) ? std::optional(kKinds[place]) : std::nullopt;
+  return place < std::size(kSettingKinds) ? std::optional(kSettingKinds[place].kind) : std::nullopt;
 }
 
 /// Refuses what is no setting of `kind` as attest validate writes it: a number, or the text of one that JSON lacks.
@@ -200,7 +200,7 @@ Recommended read_recommended(const std::string& path) {
       prompt.refuse(fmt::format("a list of {} numbers, one per target", found.targets.size()));
   }
   for (const JsonPlace& file : root["results"].elements())
-    if (const JsonPlace hash = file["xxh64_of_1MiB"]; !hash.is_missing()) found.hashes.push_back(hash.text());
+    if (const JsonPlace hash = file[kContentHashName]; !hash.is_missing()) found.hashes.push_back(hash.text());
   if (const JsonPlace dumps = root["dumps"]; !dumps.is_missing())
     for (std::string& hash : dumps.texts()) found.hashes.push_back(std::move(hash));
   return found;

@@ -97,7 +97,7 @@ Json units_json(const Judgement& judgement) {
     one["io_ratio"] = defined(member.io);
     members.push_back(std::move(one));
   }
-  Json json = {{"per", units.kind == UnitKind::layer ? "layer" : "kv_head"},
+  Json json = {{"per", name_of(units.kind)},
                {"choosing", units.choosing.size()},
                {"certifying", units.certifying.size()},
                {"choosing_prompts", prompt_names(judgement, units.choosing)},

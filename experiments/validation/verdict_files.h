@@ -9,7 +9,7 @@
 
 namespace attest {
 
-/// Everything that was found (keys: README.md, "Output").
+/// Everything that was found (keys: experiments/manual/validate.md).
 Json verdict_json(const Judgement& judgement);
 
 /// As text that is valid UTF-8 whatever names the results have.

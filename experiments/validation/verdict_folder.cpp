@@ -46,9 +46,11 @@ void refuse_figures(const std::filesystem::path& folder) {
 /// Figures and tables of a verdict that was in the folder before, which this one does not have.
 void remove_others(const ExperimentMade& made, const std::filesystem::path& folder) {
   std::error_code ignored;
+  std::vector<std::string> suffixes = {"csv", "gp", "md", "tex"};
+  suffixes.insert(suffixes.end(), kFigureFormats.begin(), kFigureFormats.end());
   for (const char* stem : {"groups", "settings", "validation", "validation_units"})
-    for (const char* suffix : {".csv", ".gp", ".md", ".tex", ".pdf", ".png", ".svg"})
-      if (const std::string name = fmt::format("{}{}", stem, suffix); std::ranges::count(made.files, name) == 0)
+    for (const std::string& suffix : suffixes)
+      if (const std::string name = fmt::format("{}.{}", stem, suffix); std::ranges::count(made.files, name) == 0)
         std::filesystem::remove(folder / name, ignored);
 }
 

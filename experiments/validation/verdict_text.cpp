@@ -90,15 +90,15 @@ std::string verdict_heading(const Judgement& judgement) {
                                                             : fmt::format("{} of the candidates {}", setting, selector);
   if (single.passed || !single.chosen) return fmt::format("{}: {} for {}", certainty, of, model);
   const char* const done = judgement.request.guarantee.certifies() ? "certified" : "shown to do";
-  const std::size_t judged =
-      judgement.request.grid.empty() ? judgement.set.settings.size() : judgement.request.grid.size();
-  if (judged == 1) return fmt::format("{}: {} is not {} for {}", certainty, of, done, model);
+  // With answers only the settings that were answered are judged.
+  const bool all_judged = judgement.request.grid.empty() && single.settings.size() == judgement.set.settings.size();
+  if (single.settings.size() == 1) return fmt::format("{}: {} is not {} for {}", certainty, of, done, model);
   if (!judgement.set.candidates.empty())
-    return fmt::format("{}: not even {}, the first of the candidates {}, is {} for {}", certainty, setting, selector,
-                       done, model);
+    return fmt::format("{}: not even {}, the first {}of the candidates {}, is {} for {}", certainty, setting,
+                       all_judged ? "" : "judged ", selector, done, model);
   const bool smallest = judgement.set.selector.kind == SettingKind::factor;
   return fmt::format("{}: not even {}, the {} {}, is {} for {}", certainty, of, smallest ? "smallest" : "largest",
-                     judgement.request.grid.empty() ? "studied" : "judged", done, model);
+                     all_judged ? "studied" : "judged", done, model);
 }
 
 std::vector<VerdictLine> verdict_lines(const Judgement& judgement) {

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <span>
 #include <string_view>
@@ -13,27 +12,6 @@
 
 namespace attest {
 namespace {
-
-Html name_of(Severity severity) {
-  switch (severity) {
-    case Severity::good:
-      return "good";
-    case Severity::warning:
-      return "warning";
-    case Severity::serious:
-      return "serious";
-    case Severity::note:
-      break;
-  }
-  return "note";
-}
-
-/// A column with a heading is for readers and has its decimals; one without shows what a csv has.
-std::string number_text(const Column& column, double number) {
-  if (std::isnan(number)) return "–";
-  if (std::isinf(number)) return number > 0 ? "∞" : "−∞";
-  return column.heading.empty() ? fmt::format("{:.6g}", number) : fmt::format("{:.{}f}", number, column.decimals);
-}
 
 Html table_html(const PageTable& table) {
   const Html title = html_text(table.title);
@@ -45,7 +23,8 @@ Html table_html(const PageTable& table) {
     body += "<tr>";
     for (const Column& column : table.table.columns())
       body += column.kind == Column::Kind::number
-                  ? html("<td class=\"num\">{}</td>", html_text(number_text(column, column.numbers[row])))
+                  ? html("<td class=\"num\">{}</td>",
+                         html_text(number_text(column.numbers[row], column, NumberStyle::page)))
                   : html("<td><bdi>{}</bdi></td>", html_text(column.texts[row]));
     body += "</tr>\n";
   }
@@ -82,7 +61,7 @@ Html list_html(std::span<const PageFinding> findings) {
   Html text = "<ul class=\"findings\">\n";
   for (const PageFinding& finding : findings) {
     text += html("<li class=\"{0}\"><span class=\"severity\">{0}</span><strong class=\"number\">{1}</strong><p>{2}",
-                 name_of(finding.severity), html_text(finding.number), html_text(finding.text));
+                 html_text(name_of(finding.severity)), html_text(finding.number), html_text(finding.text));
     if (!finding.link.empty()) text += html(" <a href=\"#{}\">Show</a>", html_text(finding.link));
     text += "</p></li>\n";
   }
@@ -100,6 +79,11 @@ Html section_html(const PageSection& section) {
 }
 
 }  // namespace
+
+std::string_view name_of(Severity severity) {
+  constexpr std::string_view kNames[] = {"good", "note", "warning", "serious"};
+  return kNames[static_cast<std::size_t>(severity)];
+}
 
 Html facts_html(const std::vector<NamedText>& facts) {
   Html text;

@@ -16,6 +16,8 @@ namespace attest {
 
 /// How much a finding matters.
 enum class Severity : std::uint8_t { good, note, warning, serious };
+/// "good", ...
+std::string_view name_of(Severity severity);
 
 struct NamedText {
   std::string name, text;

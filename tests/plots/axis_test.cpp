@@ -113,6 +113,36 @@ TEST(Axis, NeighboursThatWouldTouchAreThinnedOut) {
   EXPECT_EQ(tics_of(by_layer({1000, 1001, 1002, 1003}), AxisOf::x, 0.7), (std::vector<double>{1000, 1002}));
 }
 
+TEST(Axis, OnlyWholeNumbersAreNamedEach) {
+  Figure figure = by_layer({1, 3});
+  figure.data.add_row({"a", 2.5, 1.0});
+  EXPECT_EQ(tics_of(figure, AxisOf::x, 3), (std::vector<double>{1, 3}));
+  Figure halves = by_layer({});
+  for (const double x : {1.5, 4.5}) halves.data.add_row({"a", x, 1.0});
+  EXPECT_EQ(tics_of(halves, AxisOf::x, 3), (std::vector<double>{1, 2, 3, 4, 5})) << "none is whole: round tics";
+}
+
+/// The sign before the label of the floor is as wide as two digits.
+TEST(Axis, LabelsWithASignDoNotTouch) {
+  EXPECT_EQ(label_characters({0.1, "0.1"}), 3u);
+  EXPECT_EQ(label_characters({0.1, "\u22640.1"}), 5u);
+  Figure figure = example_figure(1, 1);
+  figure.data = Table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}});
+  for (const double x : {0.001, 1.0}) figure.data.add_row({"a", x, 1.0});
+  figure.panels[0].x = {.label = "x", .scale = Scale::logarithmic, .floor = 0.001};
+  figure.panels[0].series = {{.curve = "a", .title = "", .x = "x", .y = "y"}};
+  for (double length = 0.3; length < 3; length += 0.01) {
+    const TicSpace space{.length_in = length};
+    const std::vector<Tic> tics = axis_tics(figure, figure.panels[0], AxisOf::x, space);
+    const Range range = axis_range(figure, figure.panels[0], AxisOf::x);
+    for (std::size_t i = 0; i + 1 < tics.size(); ++i) {
+      const double apart = std::log(tics[i + 1].at / tics[i].at) / std::log(range.high / range.low) * length;
+      const auto both = static_cast<double>(label_characters(tics[i]) + label_characters(tics[i + 1]));
+      EXPECT_GE(apart, space.character_in * (both / 2 + 1) - 1e-9) << length;
+    }
+  }
+}
+
 TEST(Axis, ManyLayersHaveRoundTics) {
   std::vector<int> layers(32);
   std::iota(layers.begin(), layers.end(), 0);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <stdexcept>
 
 #include "tests/plots/example_figure.h"
@@ -93,6 +94,22 @@ TEST(FigureLayout, WideTicLabelsMoveTheFrame) {
   const double narrow = layout_of(figure, {}).panels[0].left;
   figure.panels[0].y.factor = 1e6;
   EXPECT_GT(layout_of(figure, {}).panels[0].left, narrow + 0.02);
+}
+
+/// Where the last label of a binary axis reaches beyond the frame, its place is that of its logarithm.
+TEST(FigureLayout, ABinaryAxisIsLaidOutAsALogarithmicOne) {
+  Figure figure = example_figure(1, 1);
+  figure.data = Table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}});
+  constexpr double kLow = 1024, kLast = 131072, kHigh = 132400;
+  for (const double x : {kLow, kLast}) figure.data.add_row({"a", x, 1.0});
+  figure.panels[0].series = {{.curve = "a", .title = "", .x = "x", .y = "y"}};
+  figure.panels[0].x = {.label = "x", .scale = Scale::binary, .low = kLow, .high = kHigh};
+  // The label "128K" is a hundredth of the axis below its end by the value, a fifth of that by the logarithm.
+  const FigureLayout layout = layout_of(figure, {});
+  const Place& frame = layout.panels[0];
+  const double length = (frame.right - frame.left) * layout.width_in, beyond = (1 - frame.right) * layout.width_in;
+  const double to_end = length * std::log(kHigh / kLast) / std::log(kHigh / kLow);
+  EXPECT_GE(beyond, 0.055 * 4 / 2 - to_end - 1e-3);
 }
 
 TEST(FigureLayout, AHeatMapLeavesRoomForItsColours) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 
 namespace attest {
 namespace {
@@ -76,6 +77,21 @@ TEST_F(GnuplotTest, StopsAtTheTimeLimit) {
   EXPECT_EQ(run.status, Status::failed);
   EXPECT_EQ(run.message, "gnuplot was stopped after 0.2 s on x.gp");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+/// A process may close its errors long before it ends.
+TEST_F(GnuplotTest, StopsAtTheTimeLimitWhateverIsStillOpen) {
+  install_stub("exec 2>/dev/null; exec sleep 30");
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(run_gnuplot(folder_, "x.gp", "", milliseconds(200)).message, "gnuplot was stopped after 0.2 s on x.gp");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST_F(GnuplotTest, WhatItStartedIsStopped) {
+  install_stub("(sleep 1; touch alive) & sleep 30");
+  EXPECT_EQ(run_gnuplot(folder_, "x.gp", "", milliseconds(200)).status, Status::failed);
+  std::this_thread::sleep_for(milliseconds(1300));
+  EXPECT_FALSE(fs::exists(folder_ / "alive"));
 }
 
 TEST_F(GnuplotTest, AFloodOfComplaintsBlocksNothing) {

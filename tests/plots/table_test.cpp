@@ -41,6 +41,24 @@ TEST(Table, CsvKeepsTenDigitsAndNamesWhatIsNotFinite) {
             "x\n0.3333333333\n123456789.2\nnan\n-inf\n1e-12\n");
 }
 
+TEST(Table, NumbersAreWrittenForTheirReaders) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Column named{.name = "x", .heading = "X", .decimals = 2}, plain{.name = "x"};
+  struct Case {
+    double value;
+    const char *csv, *printed, *page, *page_plain;
+  };
+  for (const Case& c :
+       {Case{1.0 / 3, "0.3333333333", "0.33", "0.33", "0.333333"}, Case{-std::nan(""), "nan", "-", "\u2013", "\u2013"},
+        Case{kInfinity, "inf", "inf", "\u221e", "\u221e"},
+        Case{-kInfinity, "-inf", "-inf", "\u2212\u221e", "\u2212\u221e"}}) {
+    EXPECT_EQ(number_text(c.value, named, NumberStyle::csv), c.csv);
+    EXPECT_EQ(number_text(c.value, named, NumberStyle::printed), c.printed);
+    EXPECT_EQ(number_text(c.value, named, NumberStyle::page), c.page);
+    EXPECT_EQ(number_text(c.value, plain, NumberStyle::page), c.page_plain);
+  }
+}
+
 TEST(Table, MarkdownEscapesAndRoundsForPrint) {
   EXPECT_EQ(written(write_markdown, example()),
             "| Selector | Keep ratio (%) | cells |\n"

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
+
 namespace attest {
 namespace {
 
@@ -39,6 +41,12 @@ TEST(Axes, AreFoundByTheirNamesInOrder) {
                              Names{"layer", "query", "head", "setting", "lambda"}, Names{"layer", "query", "lambda"},
                              Names{"layer", "query", "heads"}, Names{"", "", ""}})
     EXPECT_EQ(axes_named(names), std::nullopt) << ::testing::PrintToString(names);
+}
+
+TEST(Axes, AreFoundByTheirNumbersAndNoOthers) {
+  for (const MetricAxes axes : kAll) EXPECT_EQ(axes_numbered(static_cast<int>(axes)), axes);
+  for (const int number : {-1, static_cast<int>(std::size(kAll)), 1 << 20})
+    EXPECT_EQ(axes_numbered(number), std::nullopt);
 }
 
 TEST(Axes, SettingsAreTheLastOfThoseThatHaveThem) {

@@ -31,11 +31,11 @@ class StudyInput : public testing::Test {
 
   static void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
 
-  std::string manifest(const std::string& end_time = "2999-01-01T00:00:00Z") const {
+  std::string manifest(const std::string& end_time = "2999-01-01T00:00:00Z", bool with_hash = true) const {
     return fmt::format(
         R"({{"end_time": "{}", "inputs": [{{"path": "d.h5", "bytes": 10, "xxh64_of_1MiB": "{}"}}],
              "configuration": {{"dumps": [{{"path": "{}"}}]}}}})",
-        end_time, hash_, (folder_ / "d.h5").string());
+        end_time, with_hash ? hash_ : "", (folder_ / "d.h5").string());
   }
   std::string results() const { return (folder_ / "elsewhere" / "r.h5").string(); }
 
@@ -72,6 +72,10 @@ TEST_F(StudyInput, LargeOnesAreTakenByTheirSizeIfOlderThanTheResults) {
   const FoundInput newer = find_input(manifest("2001-01-01T00:00:00Z"), 0, results(), 9);
   EXPECT_EQ(newer.path, "");
   EXPECT_THAT(newer.problem, HasSubstr("was modified after the study and is too large to be hashed here"));
+  EXPECT_THAT(find_input(manifest("2001-01-01T00:00:00Z", false), 0, results()).problem,
+              HasSubstr("was modified after the study and has no hash in the manifest"));
+  EXPECT_THAT(find_input(manifest("", false), 0, results()).problem,
+              HasSubstr("whether it has changed cannot be told, since the manifest has no end of the study"));
 }
 
 TEST_F(StudyInput, AManifestThatNamesNoDumpIsSaidToBeSo) {

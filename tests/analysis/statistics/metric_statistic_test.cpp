@@ -5,7 +5,10 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
+
+#include "dumps/base/error.h"
 
 namespace attest {
 namespace {
@@ -32,6 +35,17 @@ TEST(MetricStatistic, OfADeficit) {
   EXPECT_DOUBLE_EQ(value("recall_deficit.max", cells), 0.75);
   EXPECT_DOUBLE_EQ(value("recall_deficit.min", cells), 0);
   EXPECT_DOUBLE_EQ(value("recall_deficit.p90", cells), 0.75);
+}
+
+/// Tables alone take a ladder, and parse it themselves.
+TEST(MetricStatistic, NamesTheStatisticsThatItTakes) {
+  try {
+    parse_metric_statistic("recall.ladder");
+    FAIL() << "no metric has a ladder here";
+  } catch (const UsageError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("expected mean, std, min, max, worst, median, count or a quantile"), std::string::npos) << text;
+  }
 }
 
 TEST(MetricStatistic, OfNoCells) {

@@ -31,6 +31,8 @@ TEST(Quantile, OfOneValueOrOfInfinities) {
   EXPECT_DOUBLE_EQ(quantile({7}, 0.3), 7);
   EXPECT_EQ(quantile({1, kInf, kInf}, 0.9), kInf);
   EXPECT_EQ(quantile({1, 2, kInf}, 0.5), 2);
+  EXPECT_EQ(quantile({-kInf, 2, 3}, 0.25), -kInf);
+  EXPECT_EQ(quantile({-kInf, kInf}, 0.5), -kInf);
 }
 
 }  // namespace

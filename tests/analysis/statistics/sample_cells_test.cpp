@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/analysis/results/small_study.h"
+#include "tests/analysis/validation/made_results.h"
 #include "tests/dumps/scratch_folder.h"
 
 namespace attest {
@@ -78,6 +79,24 @@ TEST_F(SampleCellsTest, WhatIsNotThereIsEmpty) {
   EXPECT_TRUE(gather(files_, "zeta", "no_such_metric", "5").empty());
   EXPECT_TRUE(gather(files_, "no such label", "recall", "5").empty());
   EXPECT_TRUE(gather_settings(files_, "no such label", "recall").empty());
+}
+
+/// Of the table of metrics, and of those that a selector alone has.
+TEST(SampleCells, HaveTheRangeOfTheirMetric) {
+  const ScratchFolder folder;
+  test::MadeStudy made;
+  made.prompts = test::made_prompts(1);
+  for (const char* metric : {"recall", "block_keep_ratio"})
+    made.metrics.push_back({metric, [](const test::CellPlace& at) { return static_cast<float>(test::noise(1, at)); }});
+  write_made(folder.file("r.h5"), made);
+  const ResultsFile file(folder.file("r.h5"));
+  const ResultsFile* files[] = {&file};
+  for (const auto& [metric, min] : {std::pair("recall", -1), std::pair("block_keep_ratio", 0)}) {
+    const std::vector<SampleCells> cells = gather(files, "ffd", metric, "5");
+    ASSERT_EQ(cells.size(), 1u);
+    EXPECT_EQ(cells[0].range.min, min) << metric;
+    EXPECT_EQ(cells[0].range.max, 1) << metric;
+  }
 }
 
 TEST(SampleCells, LayersThatWereNotComputedNeverAppear) {

@@ -49,6 +49,14 @@ Alarms alarms(double certified, double later, const Guarantee& guarantee) {
 
 const double kMost = 0.05 + 4 * std::sqrt(0.05 * 0.95 / 1500);
 
+TEST(Monitoring, EvidenceStaysANumber) {
+  const Guarantee guarantee{.max_violating = 0.001};
+  std::mt19937_64 random(1);
+  const Monitoring seen = monitor(draw(60, 0, random), draw(1200, 1, random), targets(), guarantee);
+  EXPECT_EQ(seen.guarantee.evidence, kMaxEvidence);
+  EXPECT_TRUE(std::isfinite(seen.drift.evidence));
+}
+
 TEST(Monitoring, FalseAlarmsStayWithinTheLevel) {
   const Alarms exact = alarms(0.1, 0.1, {});  // exactly what is allowed, and the same prompts as before
   EXPECT_LE(exact.guarantee, kMost);

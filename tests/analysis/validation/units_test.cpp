@@ -203,6 +203,18 @@ TEST_F(Units, LossesAreTheWorstAndTheMeanOverPrompts) {
     }
 }
 
+TEST_F(Units, APromptWithoutBytesIsLeftOutOfTheirMean) {
+  test::MadeStudy made;
+  made.prompts = test::made_prompts(4);
+  made.metrics = {{"recall", recall}, {"io_ratio", [](const CellPlace& at) { return at.prompt < 3 ? kNaNf : 0.5F; }}};
+  write_made(folder_.file("io.h5"), made);
+  const test::OpenSet open({folder_.file("io.h5")});
+  const std::vector<Target> targets = test::targets_of({"recall>=0.5"});
+  const std::vector<Unit> units = units_of(open.set, UnitKind::layer, targets);
+  for (const double read : unit_losses(open.set, std::vector<std::size_t>{0, 1, 2, 3}, targets, units, 1).io)
+    EXPECT_NEAR(read, 0.5, 1e-12);
+}
+
 TEST_F(Units, SplitsByTaskAndSeed) {
   const PromptSplit split = split_prompts(set(), 0.4, 7);
   EXPECT_EQ(split.choosing.size(), 2u);

@@ -282,6 +282,15 @@ def test_a_named_selector_is_expected(tmp_path):
     assert "with streaming_llm at budget 32" in sparse and "explained by: exact attention, from keys and values as dumped" in sparse
 
 
+def test_a_layer_is_exact_if_all_of_its_heads_are(tmp_path):
+    dump = write(tmp_path / "d.h5")
+    kv = "kv_cache:k=fp8_e4m3,v=fp8_e4m3,dense_heads="
+    for heads, words in (("1:0", "k=fp8_e4m3"), ("1:0+1:1", "exact attention")):
+        layers = json.loads(attest("audit", dump, "--selector", kv + heads, "--json", expect=3).stdout)["layers"]
+        found = next(layer for layer in layers if layer["layer"] == 1)
+        assert words in found["expected_attention"], (heads, found)
+
+
 def test_what_is_chosen_is_audited(tmp_path):
     dump = write(tmp_path / "d.h5", {"window": None}, 1, samples=("a", "b"))
     assert json.loads(attest("audit", dump, "--layers", "2-", "--json").stdout)["agrees"]

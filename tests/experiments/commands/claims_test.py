@@ -116,6 +116,29 @@ def test_flat_heads(results):
     assert f"keep {100 * oracle[flat].mean():.2f} % and regular ones {100 * oracle[~flat].mean():.2f} %" in claim(results, "The failure table")["evidence"]
 
 
+def test_dense_layers_are_left_out(tmp_path):
+    """A layer that is exact by dense_layers says nothing about what a selector keeps."""
+    attest("synth", "-o", tmp_path / "d.h5", "--layers", 4, "--samples", 2, "--tokens", 1500, "--queries", 3, "--query-heads", 8,
+           "--kv-heads", 2, "--head-dim", 32, "--value-dim", 32, "--seed", 3)
+    selectors = ["ffd=ffd:dense_layers=1", "unscaled=ffd:delta_unit=unscaled,dense_layers=1", "blocks=topdelta:granularity=block,dense_layers=1"]
+    attest("run", tmp_path / "d.h5", "-o", tmp_path / "r.h5", "--delta", "5", *[part for s in selectors for part in ("--selector", s)])
+    path = tmp_path / "r.h5"
+    keep = {label: [a[1:] for a in cells(path, label, "keep_ratio", "5")] for label in ("ffd", "unscaled", "blocks")}
+    assert mean(keep["ffd"]) < mean(cells(path, "ffd", "keep_ratio", "5")), "the case is not trivial"
+    found = claims(path)
+    claim_of = lambda start: next(c for text, c in found.items() if text.startswith(start))
+    units = claim_of("Algorithm 1")["evidence"]
+    assert all(f"keep {100 * mean(keep[label]):.2f} %" in units for label in ("ffd", "unscaled"))
+    for start in ("The pseudo-max is", "The pseudo-max errs", "Heads with flat scores", "Delta = 5 marks", "The failure table"):
+        assert "layers 1-3" in claim_of(start)["subject"], start
+    with h5py.File(path) as file:
+        proxy = [np.mean([np.nanmean(s["scores"][m][1:].astype(float), axis=1) for s in file["dumps/0/samples"].values()], axis=0) for m in ("top1_top2_gap", "score_std")]
+    flat = (proxy[0] <= np.quantile(proxy[0], 0.1)) | (proxy[1] <= np.quantile(proxy[1], 0.1))
+    pairs = np.mean([np.nanmean(a, axis=1) for a in keep["ffd"]], axis=0)
+    assert (f"proxy-error pairs ({flat.sum()} of {flat.size}) keep {100 * pairs[flat].mean():.2f} %, regular ones {100 * pairs[~flat].mean():.2f} %"
+            in claim_of("Heads with flat scores")["evidence"])
+
+
 def test_correlation_by_layer(results):
     ours, theirs = (np.stack(cells(results, label, "spearman")) for label in ("ffd", "quest:dense_layers=0"))
     won = sum(np.nanmean(ours[:, y]) > np.nanmean(theirs[:, y]) for y in range(4))

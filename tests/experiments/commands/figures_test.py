@@ -57,6 +57,15 @@ def test_quality_vs_io_is_what_the_cells_say(study):
         assert number(row, "clusters") == 3
 
 
+def test_the_caption_says_which_layers_a_point_pools(study, tmp_path):
+    path, out, _ = study
+    caption = lambda folder: next(line for line in (folder / "captions.md").read_text().splitlines() if "Quality against bytes read and tokens kept" in line)
+    assert "pools one setting over layers, heads and queries" in caption(out)
+    assert " Without layers 0 and 1, dense in one of the selectors." in caption(out)
+    figures(write_results(tmp_path / "all.h5", [ffd()]), "-o", tmp_path / "all", "--only", "quality_vs_io", "--format", "svg")
+    assert "pools one setting over all layers, heads and queries" in caption(tmp_path / "all") and "Without layers" not in caption(tmp_path / "all")
+
+
 def test_few_samples_are_drawn_one_by_one(study):
     path, out, _ = study
     import h5py

@@ -125,6 +125,17 @@ def test_prompts_of_one_document_count_once(tmp_path):
         assert found["guarantee"]["alarm"] == (code == 3)
         expected = share_evidence([1] * 12 + [0] * (n - 12), 0.1)  # the worst order
         assert found["guarantee"]["evidence"] <= expected * (1 + 1e-9) and (found["guarantee"]["evidence"] >= 20) == (code == 3)
+        if cluster:
+            assert f"; it came with number {found['guarantee']['after']} of the groups of prompts of one document\n" in found["text"]
+
+
+@pytest.mark.parametrize("change, sentence", [({"kind": "observed", "beta": 0}, 'claim.kind is "observed", expected prompts or mean: what was only observed certifies nothing'),
+                                              ({"beta": 0}, "no number of prompts shows that none ever violates")])
+def test_what_certifies_nothing_is_refused(recommended, tmp_path, change, sentence):
+    document = json.loads(recommended.read_text())
+    document["claim"] |= change
+    recommended.write_text(json.dumps(document))
+    assert sentence in monitor(recommended, later(tmp_path / "n.h5", 20), expect=4).stderr
 
 
 def test_settings_of_kv_heads(tmp_path):

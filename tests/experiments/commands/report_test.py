@@ -6,6 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import h5py
 import pytest
 from results_maker import EXACT, ffd, quest, write_results
 
@@ -39,6 +40,18 @@ def test_json_has_the_findings(results, tmp_path):
     severities = [order.index(finding["severity"]) for finding in document["findings"]]
     assert severities == sorted(severities)
     assert any(finding["link"].startswith("model=tiny&metric=recall&") for finding in document["findings"])
+
+
+def test_dense_layers_lose_nothing_that_is_told(tmp_path):
+    """Layers 0 and 1 are dense for quest, and left out for ffd, too."""
+    path = write_results(tmp_path / "r.h5", [EXACT, ffd(), quest()], samples={"a": list(range(8))})
+    with h5py.File(path, "r+") as file:
+        recall = file["dumps/0/samples/a/ffd/recall"]
+        recall[...] = 0.999
+        recall[0, :, 0] = 0.1
+        recall[5, :, 2] = 0.5
+    texts = [finding["text"] for finding in json.loads(report(path, "-o", tmp_path / "x.html", "--json").stdout)["findings"]]
+    assert "Half of the recall that ffd loses at delta 5 is lost in one head of 24: layer 5, head 2." in texts
 
 
 def test_every_number_has_a_name(results, studied_demo, tmp_path):
@@ -141,8 +154,6 @@ def cells_of(page):
 
 
 def test_tokens_come_from_the_dump(studied_demo, tmp_path):
-    import h5py
-
     page = tmp_path / "report.html"
     report(studied_demo, "-o", page, "--cells", "5", "--only", "layer_sparsity")
     cells = cells_of(page)
@@ -169,11 +180,16 @@ def test_a_dump_that_is_gone_or_changed_costs_the_tokens_alone(tmp_path):
     with dump.open("ab") as file:
         file.write(b"more")
     report(tmp_path / "r.h5", "-o", tmp_path / "a.html")
-    assert "has another size than the dump that was studied" in (tmp_path / "a.html").read_text()
+    assert re.search(r"No token ids: [^.]*d\.h5 has changed since the study: it has \d+ bytes\.", (tmp_path / "a.html").read_text())
+    changed = bytearray((SOURCE / "dumps/demo.h5").read_bytes())
+    changed[-1] ^= 1
+    dump.write_bytes(changed)  # of the same size
+    report(tmp_path / "r.h5", "-o", tmp_path / "c.html")
+    assert re.search(r"No token ids: [^.]*d\.h5 has changed since the study\.", (tmp_path / "c.html").read_text())
     dump.unlink()
     report(tmp_path / "r.h5", "-o", tmp_path / "b.html")
-    assert "the dump is not there any more" in (tmp_path / "b.html").read_text()
-    for page in ("a.html", "b.html"):
+    assert re.search(r"No token ids: .*No such file", (tmp_path / "b.html").read_text())
+    for page in ("a.html", "b.html", "c.html"):
         cells = cells_of(tmp_path / page)
         assert cells and all(cell["tokens"] == [] for cell in cells)
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 
 import h5py
@@ -124,6 +125,11 @@ def test_metrics_of_scores_without_settings_and_of_spans(study):
             assert 0 < chosen.size < masses.size
             expected = [chosen.min(), chosen.mean(), chosen.size, np.quantile(1 - chosen, 0.9), masses.mean(), np.quantile(gaps, 0.95)]
             assert [row[name] for name in columns.split(",")] == pytest.approx(expected, rel=NUMBER)
+
+
+def test_a_metric_that_a_selector_lacks_has_no_count(study):
+    said = table(study, "--selectors", "ffd,quest", "--metrics", "block_keep_ratio.count,recall.count").stdout
+    assert "nan" not in said and re.search(r"quest .* -  ", said)
 
 
 def test_a_ladder_descends_where_higher_is_better_and_has_no_bound(study):

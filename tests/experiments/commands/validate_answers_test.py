@@ -49,6 +49,15 @@ def test_answers_and_cells_together(tmp_path):
     assert verdict(results, tmp_path / "t.h5")["certified"] == verdict(tmp_path / "t.h5")["certified"] == 3
 
 
+def test_the_heading_counts_what_was_judged(tmp_path):
+    """The results have three settings, the answers fewer."""
+    results = write_results(tmp_path / "r.h5", np.full((40, 3), 0.01), selectors=ONE)
+    for settings, words in ((["1"], "delta 1 of ffd is not certified for tiny"), (["1", "3"], "not even delta 3 of ffd, the largest judged, is certified for tiny")):
+        tasks = write_tasks(tmp_path / f"{len(settings)}.h5", answers(40, [30] * len(settings)), selectors={"ffd": ("ffd", "delta", settings, {})})
+        found = verdict(results, tasks, "--target", "recall.min>=0.5", expect=3)
+        assert found["text"].splitlines()[0] == f"refuted: {words}"
+
+
 def test_what_answers_cannot_be_asked(tmp_path):
     write_tasks(tmp_path / "t.h5", answers(40, [0, 0, 0]), selectors=ONE)
     path = tmp_path / "t.h5"

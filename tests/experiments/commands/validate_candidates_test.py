@@ -131,6 +131,33 @@ def test_emit_vllm(tmp_path):
     assert emitted(path, "--emit-vllm", "--selector", "kv_fp8", "--layers", "0") == {"kv_cache_dtype": "fp8", "kv_cache_dtype_skip_layers": ["1", "2"]}
 
 
+def without_first_layer(path):
+    """The first prompt was not studied in layer 0: its rows are layers 1 and 2."""
+    with h5py.File(path, "a") as file:
+        def cut(group):
+            for name, item in list(group.items()):
+                if isinstance(item, h5py.Group):
+                    cut(item)
+                elif name not in ("query_positions", "settings", "setting_labels"):
+                    rows = item[1:]
+                    del group[name]
+                    group[name] = rows
+        cut(next(iter(file["dumps/0/samples"].values())))
+
+
+def test_layers_are_found_by_their_numbers(tmp_path):
+    path = write_labels(tmp_path / "r.h5", {}, dense={"kv_fp8": 1})
+    without_first_layer(path)
+    assert emitted(path, "--emit-vllm", "--selector", "kv_fp8") == {"kv_cache_dtype": "fp8", "kv_cache_dtype_skip_layers": ["1"]}
+    assert list(emitted(path, "--emit-modelopt", "--selector", "kv_fp8")["quantization"]["kv_cache_quantized_layers"]) == [f"model.layers.{y}.self_attn" for y in (0, 2)]
+
+
+def test_heads_that_stay_exact_have_no_place_in_a_format_per_layer(tmp_path):
+    path = write_labels(tmp_path / "r.h5", {}, labels={"x": ("kv_cache", FP8 | {"dense_heads": "2:1"})})
+    for option in ("--emit-vllm", "--emit-modelopt"):
+        assert f"{option} takes one format per layer, found x with exact heads (dense_heads=2:1)" in emitted(path, option, "--selector", "x", expect=2).stderr
+
+
 @pytest.mark.parametrize("k, v, name", [("fp8_e5m2", "fp8_e5m2", "fp8_e5m2"), ("nvfp4", "nvfp4", "nvfp4"), ("turboquant4", "turboquant4", "turboquant_4bit_nc"),
                                         ("turboquant3", "turboquant4", "turboquant_k3v4_nc"), ("turboquant3", "turboquant3", "turboquant_3bit_nc"),
                                         ("fp8_e4m3", "turboquant4", "turboquant_k8v4"), ("int4_token_head", "int4_token_head", "int4_per_token_head")])

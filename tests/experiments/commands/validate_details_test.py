@@ -103,7 +103,7 @@ def test_a_folder_is_replaced_only_with_force(results, tmp_path):
     (tmp_path / "file").write_text("")
     assert "is not a folder" in validate(results, "--target", "recall>=0.5", "--details", tmp_path / "file", expect=5).stderr
     made = {path.name for path in (tmp_path / "out").iterdir()}
-    for name in ("validation_units.csv", "validation_units.svg", "validation.pdf", "notes.txt"):
+    for name in ("validation_units.csv", "validation_units.svg", "validation_units.tikz", "validation.pdf", "notes.txt"):
         (tmp_path / "out" / name).write_text("of another verdict")
     validate(*arguments, "--force", expect=0)
     assert {path.name for path in (tmp_path / "out").iterdir()} == made | {"notes.txt"}

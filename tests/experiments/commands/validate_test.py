@@ -384,3 +384,16 @@ def test_prompts_that_do_not_count_are_said(tmp_path):
     assert "12 of 40 prompts do not count for span_recall>=0.9" in found["notes"][0]
     assert found["prompts_to_decide"] == math.ceil(29 * 40 / 28)
     assert "no prompt has a number" in validate(path, "--target", "output_error<=1", expect=4).stderr
+
+
+def test_costs_are_means_of_the_prompts_that_have_them(tmp_path):
+    recall = recalls(40)
+    io = np.full(recall.shape, 0.5)
+    io[:30] = np.nan
+    path = write_planted(tmp_path / "r.h5", {"recall": recall, "io_ratio": io, "keep_ratio": io})
+    arguments = (path, "--target", TARGET, "--max-violating", "30%")
+    members = verdict(*arguments, "--per", "layer")["units"]["members"]
+    assert [member["io_ratio"] for member in members][-1] == pytest.approx(0.5) and all(member["keep_ratio"] is not None for member in members)
+    assert [setting["io_ratio"] for setting in verdict(*arguments)["settings"]] == pytest.approx([0.5] * 3)
+    refused = validate(*arguments, "--per", "layer", "--io-budget", "40%", expect=2).stderr
+    assert "--io-budget: 40% is below 50%, which the smallest settings of the grid read" in refused

@@ -69,7 +69,7 @@ def test_chosen_prompts_and_what_is_printed(made):
     assert json.loads((folder / "w.json").read_text())["layers"].keys() == {"2"}
     heaviest, share = int(q[2].argmax()), 100 * q[2].max() / q[2].sum()
     assert done.stdout.splitlines()[1].split() == ["2", str(heaviest), f"{q[2].max():.4g}", f"{share:.1f}%"]
-    assert done.stdout.splitlines()[-1].endswith("weights of 1 layers of 'test/model', averaged over 1 prompt")
+    assert done.stdout.splitlines()[-1].endswith("weights of 1 layer of 'test/model', averaged over 1 prompt")
 
 
 def test_a_study_with_a_file_is_that_with_such_gradients(made):

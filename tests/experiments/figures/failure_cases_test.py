@@ -2,6 +2,7 @@
 
 import re
 
+import h5py
 import numpy as np
 import pytest
 from study_maker import blocks, figures, make, read_csv, same
@@ -92,6 +93,18 @@ def test_sentences_quote_the_table(study):
         ratio = lambda r: float(rows[r, "proxy-error"]["keep_percent"]) / float(rows[r, "regular"]["keep_percent"])
         label = rows[role, "regular"]["label"].split(" ")[0]
         assert (f"{label} needs no pseudo-max and keeps {ratio(role):.2f} times" in said) == (ratio(role) > 1.1)
+
+
+def test_what_is_not_measured_is_not_judged(tmp_path):
+    path = make(tmp_path / "r.h5", SELECTORS)
+    with h5py.File(path, "r+") as file:
+        for sample in file["dumps/0/samples"].values():
+            for label in ("ffd", "global"):
+                del sample[label]["pseudo_max_gap_exact"]
+            sample["ffd/salient_hit_rate"][...] = np.nan
+    said = figures(path, tmp_path / "out", "--only", "failure_cases")
+    assert "ffd at delta 5 keeps " in said and "nan" not in said and "The pseudo-max of" not in said
+    assert "any top-delta rule" not in said, "of one selector nothing is said about all"
 
 
 def test_missing_selectors_are_named(tmp_path):

@@ -2,6 +2,7 @@
 
 import re
 
+import h5py
 import numpy as np
 import pytest
 from program_study import cells, findings, make, make_study, number, read_csv, reason, same
@@ -63,6 +64,27 @@ def test_findings_quote_the_cells(study):
     keys, values = (expected(path, label, "p99")["recall_deficit"] for label in ("k_fp8", "v_fp8"))
     more, less = ("keys", "values") if keys > values else ("values", "keys")
     assert texts[-1].startswith(f"fp8_e4m3, unit: {more} cost more recall than {less} do (a deficit of {max(keys, values):.3g} against ")
+
+
+def test_equal_costs_are_no_order(study, tmp_path):
+    path = tmp_path / "r.h5"
+    path.write_bytes(study[0].read_bytes())
+    with h5py.File(path, "r+") as file:
+        for sample in file["dumps/0/samples"].values():
+            sample["v_fp8/recall"][...] = sample["k_fp8/recall"][()]
+    deficit = expected(path, "k_fp8", "p99")["recall_deficit"]
+    said = findings(make(path, tmp_path / "out", "kv_formats"))
+    assert said[-1] == f"fp8_e4m3, unit: keys cost as much recall as values do (a deficit of {deficit:.3g} or more in 1 % of the cells)."
+
+
+def test_a_few_cells_have_no_one_per_cent(tmp_path):
+    path = make_study(tmp_path, [f"{label}=kv_cache:{OPTIONS[label]}" for label in ("k_fp8", "v_fp8")], layers=2, tokens=300, samples=1)
+    said = findings(make(path, tmp_path / "out", "kv_formats"))
+    worst = {label: expected(path, label, "worst")["recall_deficit"] for label in ("k_fp8", "v_fp8")}
+    assert all(" or more in " not in text for text in said)
+    assert f" in the mean and {worst['k_fp8']:.3g} in the worst of 24 cells" in said[0] and "in its worst cell)" in said[0]
+    more, less = sorted(worst.values(), reverse=True)
+    assert said[-1].endswith(f"(a deficit of {more:.3g} against {less:.3g} in the worst cell).")
 
 
 def test_what_it_needs(tmp_path):

@@ -56,16 +56,25 @@ def test_findings_quote_the_csv(study):
     _, out, said = study
     rows = {(row["label"], row["setting_label"]): row for row in read_csv(out / "quality_ladder.csv") if row["layers"] == "compared"}
     texts = findings(said)
-    five = re.match(r"ffd at delta 5: the recall deficit is (\S+) in the mean and (\S+) in the median, (\S+) or more in 1 % and (\S+) "
-                    r"or more in 0.1 % of (\d+) cells, (\S+) in the worst.$", texts[0])
-    for text, column in zip(five.groups(), ("mean", "median", "p99", "p999", None, "worst")):
-        if column:
-            assert text == f"{number(rows['ffd', '5'], 'recall_deficit_' + column):.3g}"
-    assert five.group(5) == rows["ffd", "5"]["cells"]
+    # Of fewer than 100 cells there is no 1 %, of fewer than 1000 no 0.1 %.
+    deficit = lambda column: f"{number(rows['ffd', '5'], 'recall_deficit_' + column):.3g}"
+    count = int(rows["ffd", "5"]["cells"])
+    tail = f"{deficit('p99')} or more in 1 % of {count} cells, " if count >= 100 else ""
+    worst = f"{deficit('worst')} in the worst" + ("" if count >= 100 else f" of {count} cells")
+    assert count < 1000 and texts[0] == f"ffd at delta 5: the recall deficit is {deficit('mean')} in the mean and {deficit('median')} in the median, {tail}{worst}."
     real = {key: number(row, "recall_deficit_worst") for key, row in rows.items() if row["default"] == "1" and key[0] != "best"}
     least, most = min(real.values()), max(real.values())
     assert re.search(rf"is least for .* \({least:.3g}, .* largest for .* \({most:.3g}, ", texts[2])
     assert len(texts) == 3
+
+
+def test_quantiles_are_said_of_enough_cells(tmp_path):
+    few = make_study(tmp_path, ["ffd"], "--delta", "5", layers=2, tokens=300, samples=1)
+    text = findings(make(few, tmp_path / "few", "quality_ladder"))[0]
+    assert "of 24 cells" in text and " or more in " not in text
+    many = make_study(tmp_path, ["ffd"], "--delta", "5", layers=4, tokens=300, samples=21, name="many")
+    text = findings(make(many, tmp_path / "many", "quality_ladder"))[0]
+    assert " or more in 1 % and " in text and " or more in 0.1 % of 1008 cells, " in text
 
 
 def test_what_is_missing_is_said(tmp_path):

@@ -133,19 +133,25 @@ def test_sentences_quote_the_tables(study):
     assert (f"The head with most attention on the evidence is layer {ranked[0][1]} head {ranked[0][2]}: {100 * ranked[0][0]:.1f} % on average over 2 prompts. "
             f"{len(retrieving)} of 16 heads put 30 % or more on it") in said
     losses = {(r["label"], r["setting_label"]): r for r in read_csv(out / "span_attribution.csv") if r["layers"] == "compared"}
-    heads = [r for r in read_csv(out / "span_attribution_heads.csv") if r["label"] == "ffd"]
-    for setting, column in (("5", "mass_kept_1"), ("7", "mass_kept_2")):
+    assert len(retrieving) > 10, "more than the table has"
+    for setting in ("5", "7"):
         row = losses["ffd", setting]
         lost = (f"{100 * float(row['model_lost_mean']):.1f} % of the evidence tokens are kept by no head of any layer but layers 0 and 1, dense in one of the selectors "
                 f"(worst prompt, {row['model_worst_prompt']}: {100 * float(row['model_lost_worst']):.1f} %)")
         assert f"ffd at delta {setting}: {lost if row['model_worst_prompt'] else 'every evidence token is kept by some head of a layer but layers 0 and 1, dense in one of the selectors'}; of " in said
-        losing = sorted((float(r[column]), r) for r in heads if float(r["retrieval_share"]) > 0 and float(r[column]) < 0.99)
-        share, worst = losing[0]
-        assert f"{len(losing)} lose more than 1 % of the attention on them: layer {worst['layer']} head {worst['head']} keeps {100 * share:.1f} %" in said
+        shares = {(y, h): kept(path, "ffd", setting, y, h).values() for y, h in retrieving}
+        losing = sorted((sum(k for k, _ in parts) / sum(m for _, m in parts), *place) for place, parts in shares.items())
+        losing = [one for one in losing if one[0] < 0.99]
+        share, layer, head = losing[0]
+        assert (f"of {len(retrieving)} retrieval heads, {len(losing)} lose more than 1 % of the attention on them: "
+                f"layer {layer} head {head} keeps {100 * share:.1f} %") in said
     assert "best at" not in said, "an oracle is no method"
     enough, of, setting = re.search(r"ffd: to keep 99 % of their attention on the evidence in every prompt in which they retrieve it, "
                                     r"(\d+) of (\d+) retrieval heads? needs? delta ([\d.]+) or less", said).groups()
-    needs = [float(r["least_setting_99_retrieval"] or "inf") for r in heads if float(r["retrieval_share"]) > 0]
+    needs = []
+    for layer, head in retrieving:
+        worst = {s: min(k / m for sample, (k, m) in kept(path, "ffd", s, layer, head).items() if retrieval[layer, head][sample]) for s in SETTINGS["ffd"]}
+        needs.append(min((float(s) for s in SETTINGS["ffd"] if worst[s] >= 0.99), default=np.inf))
     assert (int(enough), int(of)) == (sum(need <= float(setting) for need in needs), len(needs))
     script = (out / "span_attribution.gp").read_text()
     assert "[all layers]" not in script and "(d) all layers, worst (%)" in script

@@ -120,6 +120,17 @@ def test_auc_is_what_all_pairs_say(study):
     assert rows[0]["spans"] == "with" and {r["scope"] for r in rows} == {"all", "ffd", "quest", "streaming_llm", "model tiny", "model other"}
 
 
+def test_captions_speak_of_what_is_there(study):
+    """Bootstrap intervals are in two tables alone; bins and margins have numbers of any count."""
+    caption = lambda name: " ".join((study.out / f"failure_prediction_{name}").read_text().replace("#", " ").split())
+    for name, interval, fewest in (("auc.md", True, True), ("left_out.md", True, True), ("thresholds.md", False, True), ("margin.md", False, False),
+                                   ("roc.gp", False, True), ("calibration.gp", False, False)):
+        text = caption(name)
+        assert "it failed if dense attention answers right and the run wrong." in text, name
+        assert ("Intervals are cluster bootstraps over prompts" in text) == interval, name
+        assert ("No number stands for fewer than 10 failures" in text) == fewest, name
+
+
 def test_thresholds_catch_what_they_say(study):
     rows = table(study.out, "thresholds")
     for predictor in PREDICTORS:

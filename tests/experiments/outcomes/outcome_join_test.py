@@ -2,6 +2,7 @@
 
 import shutil
 
+import h5py
 import numpy as np
 from outcome_figures import attest, figures, refusal, said, texts
 from outcomes_maker import NOT_SCORED, SELECTORS, every_run, planted, write_results, write_tasks
@@ -42,6 +43,20 @@ def test_options_may_be_given_or_complete(tmp_path):
     assert texts(said(results, tasks, "-o", tmp_path / "out"))[0].startswith("210 runs of 30 prompts under 4 labels")
     tasks = write_tasks(tmp_path / "u.h5", failed, options={"half": {"gqa": "per_head", "bits": 4}})
     assert "60 of another selector or other options" in texts(said(results, tasks, "-o", tmp_path / "out", "--force"))[1]
+
+
+def test_each_file_has_its_own_options_of_a_label(tmp_path):
+    """Delta 1 was studied with the options that were answered, delta 5 with others: an answer at 5 joins nothing."""
+    bad, failed = planted(40, seed=8)
+    of = lambda setting, gqa: {"ffd": ("ffd", "delta", [setting], {"gqa": gqa})}
+    first = write_results(tmp_path / "a.h5", bad[:, :1], selectors=of("1", "union"))
+    second = write_results(tmp_path / "b.h5", bad[:, 1:2], selectors=of("5", "per_head"), dump="later.h5")
+    with h5py.File(second, "r+") as file:
+        for sample in file["dumps/0/samples"].values():
+            sample.attrs["task"] = "u"
+    tasks = write_tasks(tmp_path / "t.h5", failed[:, :2], selectors={"ffd": ("ffd", "delta", ["1", "5"], {"gqa": "union"})})
+    sentences = texts(said(first, second, tasks, "--by", "task", "-o", tmp_path / "out"))
+    assert sentences[0].startswith("40 runs of 40 prompts under 1 label") and "40 of another selector or other options under the same label" in sentences[1]
 
 
 def test_results_of_programs_with_and_without_an_option_are_one_label(tmp_path):
