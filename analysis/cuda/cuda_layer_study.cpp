@@ -443,9 +443,4 @@ std::unique_ptr<LayerStudy> make_cuda_layer_study(const Study& study, int device
   return std::make_unique<CudaLayerStudy>(study, device, memory, metrics);
 }
 
-void end_cuda_device(int device) noexcept {
-  ATTEST_CUDA_QUIET(cudaSetDevice(device));
-  ATTEST_CUDA_QUIET(cudaDeviceReset());
-}
-
 }  // namespace attest

@@ -14,7 +14,6 @@ std::unique_ptr<LayerStudy> make_cuda_layer_study(const Study&, int, const Devic
                                                   std::span<const Metric>) {
   throw UsageError(kNoCuda);
 }
-void end_cuda_device(int) noexcept {}
 CudaBandwidth measure_cuda_bandwidth(int) { throw UsageError(kNoCuda); }
 
 }  // namespace attest

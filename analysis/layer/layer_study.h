@@ -90,8 +90,4 @@ std::unique_ptr<LayerStudy> make_cpu_layer_study(const Study& study, int threads
 std::unique_ptr<LayerStudy> make_cuda_layer_study(const Study& study, int device, const DeviceMemoryLimit& memory = {},
                                                   std::span<const Metric> metrics = all_metrics());
 
-/// Gives back all that the process holds on visible_gpus()[device], of which no layer study is left. What is not given
-/// back is when the process ends, which takes longer for it.
-void end_cuda_device(int device) noexcept;
-
 }  // namespace attest

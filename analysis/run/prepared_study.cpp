@@ -129,13 +129,9 @@ std::vector<LayerStudy*> PreparedStudy::devices() const {
 std::string PreparedStudy::device_text() const { return devices_text(devices()); }
 
 void PreparedStudy::end_devices() {
-  const std::vector<int> gpus = options.device.kind == DeviceKind::cuda ? options.device.gpus : std::vector<int>();
-  const auto end = [gpus](std::vector<std::unique_ptr<LayerStudy>> studies) {
+  const auto end = [](std::vector<std::unique_ptr<LayerStudy>> studies) {
     try {
-      parallel_for(static_cast<int>(studies.size()), studies.size(), [&](int, std::size_t i) {
-        studies[i].reset();
-        if (i < gpus.size()) end_cuda_device(gpus[i]);
-      });
+      parallel_for(static_cast<int>(studies.size()), studies.size(), [&](int, std::size_t i) { studies[i].reset(); });
     } catch (const std::system_error&) {  // no further thread can be started: one after the other
     }
   };

@@ -1,7 +1,6 @@
 // What a cache and its calls must bear: more blocks than a grid has rows, and pointers that are not aligned.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -9,8 +8,8 @@
 #include "dumps/base/error.h"
 #include "kernels/decode/ffd_cache_cuda.h"
 #include "kernels/decode/ffd_decode_cuda.h"
-#include "tests/kernels/device_rows.h"
 #include "tests/message_of.h"
+#include "tests/kernels/device_rows.h"
 
 namespace attest::test {
 namespace {
