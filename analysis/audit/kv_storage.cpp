@@ -81,15 +81,9 @@ KvRows kv_rows(const AttentionLayer& layer, bool keys, bool rotate) {
           .element_type = layer.element_type};
 }
 
-bool is_dense_layer(const Selector& selector, const AttentionLayer& layer) {
-  for (int head = 0; head < layer.shape.num_kv_heads; ++head)
-    if (!selector.is_dense(layer.layer, head)) return false;
-  return true;
-}
-
 KvStorages declared_storages(const Selector& selector, const AttentionLayer& layer, const LayerAmax& amax) {
   const std::map<std::string, std::string> options = options_of(selector);
-  if (options.empty() || is_dense_layer(selector, layer)) return {};
+  if (options.empty() || selector.is_dense_layer(layer.layer, layer.shape.num_kv_heads)) return {};
   const std::shared_ptr<const ScalesFile> file = scales_file_of(options);
   const bool rotate = options.at("rotate") == "auto";
   const auto side = [&](const char* format, const char* scale, bool keys) {

@@ -42,9 +42,6 @@ struct KvStorages {
 /// As options of the selector kv_cache, and what these cannot say in words: "k=q4_0,v=q4_0 (queries in q8_0)".
 std::string storages_text(const KvStorages& storages);
 
-/// Whether the selector is exact in all KV heads of the layer.
-bool is_dense_layer(const Selector& selector, const AttentionLayer& layer);
-
 /// What a `kv_cache` selector stores in this layer; 16 bits for any other selector.
 KvStorages declared_storages(const Selector& selector, const AttentionLayer& layer, const LayerAmax& amax);
 

@@ -139,7 +139,8 @@ HeadErrors worst(const std::vector<HeadAudit>& heads, HeadErrors HeadAudit::*whi
 
 std::string expected_text(const AuditOptions& options, const KvStorages& storages, const AttentionLayer& layer) {
   const Selector& selector = options.expected.selector;
-  if (selector.name() == "exact" || is_dense_layer(selector, layer)) return "exact attention";
+  if (selector.name() == "exact" || selector.is_dense_layer(layer.layer, layer.shape.num_kv_heads))
+    return "exact attention";
   return selector.name() == "kv_cache" ? storages_text(storages) : selector.name();
 }
 
