@@ -8,8 +8,8 @@
 #include "dumps/base/error.h"
 #include "kernels/decode/ffd_cache_cuda.h"
 #include "kernels/decode/ffd_decode_cuda.h"
-#include "tests/message_of.h"
 #include "tests/kernels/device_rows.h"
+#include "tests/message_of.h"
 
 namespace attest::test {
 namespace {
