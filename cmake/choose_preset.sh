@@ -2,7 +2,7 @@
 # else cpu. ATTEST_CUDA=1 builds with CUDA anywhere, ATTEST_CUDA=0 nowhere.
 preset=cpu
 case ${ATTEST_CUDA-} in
-  0) ;;
+  0 | OFF | off | no | false) ;;
   "") if [ -e /dev/nvidiactl ] || [ -e /dev/dxg ]; then preset=release; fi ;;
   *) preset=release ;;
 esac

@@ -12,7 +12,7 @@ endfunction()
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH root)
 file(GLOB wheel_nvcc ${root}/.venv/lib/python3*/site-packages/nvidia/cu13/bin)
 if(DEFINED ENV{CUDACXX} AND NOT CMAKE_CUDA_COMPILER)
-  set(CMAKE_CUDA_COMPILER $ENV{CUDACXX})
+  find_program(CMAKE_CUDA_COMPILER $ENV{CUDACXX} VALIDATOR nvcc_is_new_enough)
 endif()
 find_program(CMAKE_CUDA_COMPILER nvcc PATHS ENV PATH /usr/local/cuda/bin ${wheel_nvcc} NO_DEFAULT_PATH
   VALIDATOR nvcc_is_new_enough)

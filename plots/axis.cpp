@@ -131,13 +131,14 @@ std::vector<Tic> linear_tics(const Axis& axis, Range range, const TicSpace& spac
   return tics;
 }
 
-std::vector<double> digits_per_decade(Range range, const std::vector<int>& digits, int every) {
+/// Of every `every`-th decade: that of 1 is among them, or `from_end` that of the lower end.
+std::vector<double> digits_per_decade(Range range, const std::vector<int>& digits, int every, bool from_end) {
   std::vector<double> values;
-  for (int exponent = static_cast<int>(std::floor(std::log10(range.low))); std::pow(10, exponent) <= range.high;
-       ++exponent)
+  const int first = static_cast<int>(std::floor(std::log10(range.low) + 1e-9));
+  for (int exponent = first; std::pow(10, exponent) <= range.high; ++exponent)
     for (int digit : digits)
       if (const double at = rounded(digit * std::pow(10, exponent));
-          at >= range.low && at <= range.high && exponent % every == 0)
+          at >= range.low && at <= range.high && (exponent - (from_end ? first : 0)) % every == 0)
         values.push_back(at);
   return values;
 }
@@ -150,12 +151,13 @@ std::vector<Tic> logarithmic_tics(const Axis& axis, Range range, const TicSpace&
   static const std::vector<std::vector<int>> kNines = {{1, 2, 5}, {1}};  // 0.97 and 0.7 are no usual qualities
   auto usable = [&](const std::vector<Tic>& tics) { return tics.size() <= kMost && fits(tics, axis, range, space); };
   for (const std::vector<int>& digits : axis.scale == Scale::deficit ? kNines : kPlain) {
-    const std::vector<Tic> tics = labelled(axis, digits_per_decade(range, digits, 1));
+    const std::vector<Tic> tics = labelled(axis, digits_per_decade(range, digits, 1, false));
     if (tics.size() < 2) break;
     if (usable(tics)) return tics;
   }
   for (int every = 2; every < 40; ++every) {
-    const std::vector<Tic> tics = labelled(axis, digits_per_decade(range, {1}, every));
+    // The tic at the end of deficits says that what lies beyond it is drawn there.
+    const std::vector<Tic> tics = labelled(axis, digits_per_decade(range, {1}, every, axis.scale == Scale::deficit));
     if (tics.size() < 2) break;
     if (usable(tics)) return tics;
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "plots/axis.h"
@@ -89,6 +90,7 @@ int rows_of_panels(const Figure& figure) {
 
 void add_entries(const Figure& figure, FigureLayout& layout) {
   bool has_rings = false;
+  std::set<std::string> known;  // whole titles: two may be alike where they are cut
   for (const Panel& panel : figure.panels) {
     for (const Series& series : panel.series) {
       const std::vector<std::size_t> rows = drawn_rows(figure, series);
@@ -97,10 +99,8 @@ void add_entries(const Figure& figure, FigureLayout& layout) {
         const std::vector<double>& rings = figure.data.numbers(series.ring);
         has_rings |= std::ranges::any_of(rows, [&](std::size_t row) { return rings[row] == 1; });
       }
-      const std::string title = cut_to_line(series.title, layout);
-      const bool known = std::ranges::any_of(layout.legend, [&](const LegendEntry& e) { return e.title == title; });
-      if (!title.empty() && !known)
-        layout.legend.push_back({.title = title,
+      if (!series.title.empty() && known.insert(series.title).second)
+        layout.legend.push_back({.title = cut_to_line(series.title, layout),
                                  .style = series.style,
                                  .line = series.mark != Mark::points,
                                  .marker = series.mark != Mark::plain});

@@ -61,10 +61,11 @@ bool is_whole_tikz(std::string_view bytes) {
 }  // namespace
 
 void write_text_file(const std::filesystem::path& path, std::string_view text) {
+  errno = 0;
   std::ofstream out(path, std::ios::binary);
   out << text;
   out.close();
-  if (!out) throw std::system_error(errno, std::generic_category(), path.filename().string());
+  if (!out) throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(), path.filename().string());
 }
 
 bool is_whole_picture(const std::filesystem::path& file, const std::string& format) {

@@ -155,8 +155,10 @@ std::optional<Hypothesis> fitted_window(const AuditInput& input, const KvStorage
   Hypothesis fitted = window_hypothesis(input, storages, window,
                                         fmt::format("a sliding window of {} tokens instead of {} (fitted)", window,
                                                     own > 0 ? std::to_string(own) : "none"));
-  fitted.note = fmt::format("fitted to {}; {} to {} tokens are within rounding of them",
-                            counted(std::ssize(rows), "row"), least + 1, most + 1);
+  const std::string fitted_to = "fitted to " + counted(std::ssize(rows), "row");
+  fitted.note = worst[nearest] <= near
+                    ? fmt::format("{}; {} to {} tokens are within rounding of them", fitted_to, least + 1, most + 1)
+                    : fitted_to + ", of which some are not within rounding";
   return fitted;
 }
 

@@ -100,7 +100,7 @@ void InputHashes::take(std::size_t input, const BlockHash& block, const std::str
   if (!is_new && said->second.hash != block.hash)
     refuse(number, fmt::format("{} or {}", said->second.process, process));
   if (!trusted) return;
-  said_.erase(said);
+  // What was said stays: this process may still read the block for a layer of its own.
   hashes_of_blocks_[number] = block.hash;
   states_[number] = State::known;
   if (--unknown_ == 0) finish_locked(nullptr);

@@ -65,11 +65,14 @@ void UnitRunner::finish_all() {
 }
 
 void UnitRunner::report_what_is_stored() noexcept {
-  try {
-    store_.drain();
-    report_progress();
-  } catch (...) {  // the first error is the one to tell
-  }
+  const auto quietly = [](auto&& step) {
+    try {
+      step();
+    } catch (...) {  // the first error is the one to tell
+    }
+  };
+  quietly([&] { store_.drain(); });
+  quietly([&] { report_progress(); });
 }
 
 template <class Call>

@@ -25,8 +25,9 @@ void UnitStore::put(FinishedUnit unit) {
 
 UnitStore::Counts UnitStore::take_stored() {
   const std::lock_guard lock(mutex_);
-  rethrow();
-  return std::exchange(counts_, {});
+  const Counts counts = std::exchange(counts_, {});
+  if (counts.stored == 0) rethrow();  // what was stored before an error counts
+  return counts;
 }
 
 void UnitStore::drain() {

@@ -61,8 +61,8 @@ void add_heads(const Prompt& prompt, const Miss& miss, const Target& target, std
                          .badness = target.relative_deficit(target.at_least ? target.value - part : part),
                          .setting = setting});
       }
-    shorten(parts, kHeadsOfRow);
     found.count += std::ssize(parts);
+    shorten(parts, kHeadsOfRow);
     std::ranges::move(parts, std::back_inserter(found.worst));
   }
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -55,7 +56,12 @@ Assignment allocate(const UnitLosses& losses, std::span<const Unit> units, doubl
   validation.allocation = allocate_io(choices, budget);
   if (!validation.allocation) {
     double least = 0;
-    for (const std::vector<UnitChoice>& own : choices) least += std::ranges::min(own, {}, &UnitChoice::io).io;
+    for (const std::vector<UnitChoice>& own : choices) {
+      double io = std::numeric_limits<double>::infinity();
+      for (const UnitChoice& choice : own)
+        if (std::isfinite(choice.loss)) io = std::min(io, choice.io);  // as allocate_io() chooses
+      least += io;
+    }
     throw UsageError(fmt::format("--io-budget: {:.4g}% is below {:.4g}%, which the smallest settings of the grid read",
                                  budget * 100, least * 100));
   }

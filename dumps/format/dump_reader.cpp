@@ -156,6 +156,7 @@ struct DumpReader::State {
         file.path(), value_limits(file.stored_bytes(), bytes.size()),
         [&](ChildOutput& output) {
           const auto wide = hdf5::Dataset(hdf5::open_group(file.path(), group_path).open(field->name)).read_integers();
+          if (wide.size() != count) fail_changed(file.path(), object, "has another size");
           std::vector<T> narrow(wide.size());
           for (std::size_t i = 0; i < wide.size(); ++i) {
             narrow[i] = static_cast<T>(wide[i]);

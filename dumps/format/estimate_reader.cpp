@@ -89,6 +89,11 @@ EstimateReader::Stored EstimateReader::find(const EstimatedLayer& wanted) const 
   return {.shape = shape, .bytes_per_value = data.expect_reals(), .file_offset = data.location().file_offset};
 }
 
+void EstimateReader::fail_changed(const std::string& group) const {
+  throw InputError(fmt::format("{}: {}/{}: has another size, the file has changed since it was opened", file_.path(),
+                               group, source_.dataset));
+}
+
 void EstimateReader::read_stored(const std::string& group, const Stored& stored, std::span<std::byte> bytes) const {
   if (stored.file_offset >= 0) {
     file_.read(static_cast<std::uint64_t>(stored.file_offset), bytes);
@@ -99,12 +104,11 @@ void EstimateReader::read_stored(const std::string& group, const Stored& stored,
       file_.path(), value_limits(file_.stored_bytes(), bytes.size()),
       [&](ChildOutput& output) {
         const hdf5::Dataset data(hdf5::open_group(file_.path(), group).open(source_.dataset));
+        if (data.location().bytes != bytes.size()) fail_changed(group);
         data.read_slabs([&](std::span<const std::byte> slab) { output.write(slab); });
       },
       [&](ChildInput& input) { received = input.read(bytes); });
-  if (received != bytes.size())
-    throw InputError(fmt::format("{}: {}/{}: ends early, the file has changed since it was opened", file_.path(), group,
-                                 source_.dataset));
+  if (received != bytes.size()) fail_changed(group);
 }
 
 void EstimateReader::read(const std::string& sample, int layer, LayerEstimates& out) const {

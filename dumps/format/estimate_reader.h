@@ -51,6 +51,7 @@ class EstimateReader {
   /// The shape that a layer's data set has; `by_kv_head`: of estimates with one per KV head.
   std::array<std::int64_t, 3> shape_of(const EstimatedLayer& wanted, bool by_kv_head) const;
   Stored find(const EstimatedLayer& wanted) const;
+  [[noreturn]] void fail_changed(const std::string& group) const;
   void read_stored(const std::string& group, const Stored& stored, std::span<std::byte> bytes) const;
 
   EstimateSource source_;

@@ -133,6 +133,9 @@ bool set_limit(decltype(RLIMIT_AS) resource, rlim_t value) {
 /// HDF5 calls a file damaged that it could not open for want of a descriptor.
 constexpr int kDescriptors = 4;
 
+/// For a child that blocks for ever; generous for slow disks.
+unsigned wall_seconds(const ChildLimits& limits) { return 60 + 20 * limits.processor_seconds; }
+
 /// Sets the child's limits. From here on it dies without output or core dump, whatever the cause.
 void confine(const ChildLimits& limits, std::size_t address_space) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -155,8 +158,7 @@ void confine(const ChildLimits& limits, std::size_t address_space) {
   dup2(null.get(), STDERR_FILENO);
   if (address_space > 0 && !set_limit(RLIMIT_AS, address_space + limits.memory_bytes)) child_report->little_memory = 1;
   set_limit(RLIMIT_CPU, limits.processor_seconds);
-  // Wall-clock limit, for a child that blocks for ever; generous for slow disks.
-  alarm(60 + 20 * limits.processor_seconds);
+  alarm(wall_seconds(limits));
 }
 
 [[noreturn]] void run_child(const std::string& file, const std::function<void(ChildOutput&)>& work, int descriptor) {
@@ -233,7 +235,8 @@ void run_without_child(const std::string& file, const ChildLimits& limits,
         fmt::format("{}: {}: the process that reads it was killed, probably for want of memory", file, object));
   std::string what = "HDF5 failed on it";
   if (ended_by != 0) {
-    what = busy ? fmt::format("HDF5 was still busy with it after {} s", limits.processor_seconds)
+    what = busy ? fmt::format("HDF5 was still busy with it after {} s",
+                              ended_by == SIGALRM ? wall_seconds(limits) : limits.processor_seconds)
                 : fmt::format("HDF5 crashed on it ({})", strsignal(ended_by));
   }
   throw InputError(fmt::format("{}: {}: the file is damaged, {}", file, object, what));
@@ -297,7 +300,7 @@ void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
   std::optional<hdf5::Lock> lock(std::in_place);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail_to_start(file, "pipe2");
-  const FileDescriptor input(ends[0]);
+  FileDescriptor input(ends[0]);
   FileDescriptor output(ends[1]);
   fcntl(output.get(), F_SETPIPE_SZ, 1 << 20);
   const pid_t id = fork();
@@ -315,6 +318,7 @@ void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
 
   ChildInput parent_end(input.get(), file);
   receive(parent_end);
+  input.close();  // a child that writes more ends
   const int status = child.wait();
   if (!(WIFEXITED(status) && WEXITSTATUS(status) == kDone)) throw_for(file, status, *report.get(), limits);
 }

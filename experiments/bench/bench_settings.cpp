@@ -59,7 +59,8 @@ Study timed_study(const std::vector<std::string>& selectors, int sweep_points) {
     const SettingKind kind = selector->setting_kind();
     std::vector<Setting> grid = sweep_points > 0 ? sweep(kind, sweep_points) : paper_settings(kind);
     std::vector<std::string> labels;
-    for (const Setting& setting : grid) labels.push_back(fmt::format("{}", setting.value));
+    for (const Setting& setting : grid)
+      labels.push_back(fmt::format("{}{}", setting.value, setting.percent ? "%" : ""));
     study.selectors.push_back(make_study_selector(text, std::move(selector), std::move(grid), std::move(labels)));
   }
   return study;

@@ -30,7 +30,7 @@ std::vector<ScalingRow> bench_scaling(SyntheticOptions dump, const std::string& 
         const DumpTiming timing = time_study(path, partial, options, queries);
         row.file_bytes = timing.file_bytes;
         row.seconds.push_back(timing.study_seconds);
-        row.gpu_busy_seconds = timing.gpu_busy_seconds();
+        row.gpu_busy_seconds += timing.gpu_busy_seconds() / options.repeats;
         row.peak_memory = std::max(row.peak_memory, timing.memory_at_end);
       }
       rows.push_back(std::move(row));

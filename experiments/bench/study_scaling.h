@@ -19,7 +19,7 @@ struct ScalingRow {
   std::int64_t tokens = 0, queries = 0;
   std::int64_t file_bytes = 0;
   std::vector<double> seconds;   ///< one per repeat
-  double gpu_busy_seconds = 0;   ///< of the last repeat; 0 on the CPU
+  double gpu_busy_seconds = 0;   ///< the mean of the repeats; 0 on the CPU
   std::int64_t peak_memory = 0;  ///< largest resident bytes of the host during the study, over the repeats
 };
 

@@ -160,6 +160,9 @@ Monitored monitored(MonitorOptions& options, const GlobalOptions& global) {
   for (const std::size_t p : found.order) later.push_back(numbers[p]);
   later = numbers_of_clusters(set, found.order, later, recommended.targets, recommended.guarantee.kind);
   found.monitoring = monitor(recommended.certified, later, recommended.targets, recommended.guarantee);
+  if (found.monitoring.prompts == 0)
+    throw InputError(fmt::format("{}: no prompt has a number for a target of '{}', expected at least one",
+                                 set.prompts.front().path(), options.recommendation));
   return found;
 }
 
@@ -195,8 +198,9 @@ std::string text_of(const Monitored& found) {
                           ? (seen.worse ? "; they are farther from the targets" : "; they are nearer to the targets")
                           : "");
   text += fmt::format(
-      "  {:<13}each test may be looked at after every prompt: a false alarm, ever, has a chance of at most {:.6g} %\n",
-      "level", (1 - guarantee.confidence) * 100);
+      "  {:<13}each test may be looked at after every prompt: a false alarm, ever, has a chance of at most {:.6g} %, "
+      "one of either test at most {:.6g} %\n",
+      "level", (1 - guarantee.confidence) * 100, (1 - guarantee.confidence) * 200);
   text += fmt::format("  {:<13}dumps as they were given; the prompts of one dump in an order drawn with seed {}\n",
                       "order", guarantee.seed);
   for (const std::string& sentence : differences(found.recommended, found.set))

@@ -164,11 +164,14 @@ Figure calibration_figure(const OutcomeStudy& study) {
       figure.data.add_row({kChance, end, end, end, std::nan(""), std::nan(""), end, std::nan(""), std::nan("")});
   figure.columns = 2;
   figure.panel_height_in = 1.2;
+  const std::size_t predictors = drawn_predictors(study).size();
+  const std::string left =
+      predictors > kMaxPanels ? fmt::format(" The first {} of {} predictors.", kMaxPanels, predictors) : "";
   figure.caption = fmt::format(
       "Share of failed runs by bins of a predictor, at the bin's median; {}. {} Bins hold about equal numbers of runs. "
       "Bars: exact binomial intervals (Clopper and Pearson, 95 %), which take runs for independent; those of one "
-      "prompt are not, so that they are too short.",
-      study.source, run_words());
+      "prompt are not, so that they are too short.{}",
+      study.source, run_words(), left);
   return figure;
 }
 

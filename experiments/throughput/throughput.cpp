@@ -158,14 +158,16 @@ std::optional<Figure> figure_of(const Kind& kind, const ModelBench& bench, const
   std::set<std::int64_t> contexts;
   for (const Row& row : rows) {
     if (speed_up && (row.point.is_baseline() || std::isnan(row.point.over_flash))) continue;
-    if (batches.size() < kMaxPanels) batches.insert(row.point.batch);
+    batches.insert(row.point.batch);
     contexts.insert(row.point.context);
   }
   if (contexts.size() < 2) return std::nullopt;
   Figure figure{.name = kind.name,
                 .note = speed_up ? "thin dashes: 1/(1 - share + share/speed-up)" : "",
                 .data = table_of(rows, kCurveColumn, [](const Row& r) { return r.curve(); })};
-  for (int batch : batches) figure.panels.push_back(panel_of(kind, rows, batch, figure.panels.size(), options));
+  for (int batch : batches)
+    if (figure.panels.size() < kMaxPanels)
+      figure.panels.push_back(panel_of(kind, rows, batch, figure.panels.size(), options));
   figure.columns = std::min(2, static_cast<int>(figure.panels.size()));
   figure.panel_height_in = 1.4;
   figure.caption = speed_up
@@ -177,6 +179,8 @@ std::optional<Figure> figure_of(const Kind& kind, const ModelBench& bench, const
                              "Tokens per second of a decoding model against its context; {}. A step is one CUDA graph; "
                              "medians, with bands from the slowest to the fastest step.",
                              bench.source());
+  if (batches.size() > kMaxPanels)
+    figure.caption += fmt::format(" The {} smallest of {} batch sizes.", kMaxPanels, batches.size());
   return figure;
 }
 

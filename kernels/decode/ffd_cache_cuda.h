@@ -17,7 +17,8 @@ namespace attest {
 /// one cache.
 class FfdCache {
  public:
-  /// Allocates. Throws InputError on a shape that no layout supports, DeviceError if the memory does not suffice.
+  /// Allocates. Throws InputError on a shape that no layout supports, DeviceError if the memory does not suffice, or
+  /// the device does not run the layout that the shape names.
   explicit FfdCache(const FfdCacheShape& shape);
 
   const FfdCacheShape& shape() const { return shape_; }  ///< `layout` is the one that was chosen

@@ -128,6 +128,8 @@ TEST_F(InputHashesTest, AWrongHashOfAnotherProcessIsFoundLater) {
   InputHashes own({input_status(folder_.file("large"))}, 1);
   own.take(0, {.block = 0, .hash = 1}, "p", true);
   EXPECT_THROW(own.take(0, {.block = 0, .hash = 2}, "q", true), InputError);
+  own.set(0, {.block = 0, .hash = 2});
+  EXPECT_THROW(hashes_of(own), InputError);
 }
 
 TEST_F(InputHashesTest, SamplesTellFilesApart) {

@@ -60,8 +60,16 @@ def test_prompts_like_those_that_certified(recommended, tmp_path):
     found = json.loads(monitor(recommended, tmp_path / "n.h5", "--json").stdout)
     assert (found["n"], found["k"], found["needed"]) == (40, 2, pytest.approx(20))
     assert found["guarantee"]["evidence"] == pytest.approx(share_evidence(violations(found, bad), 0.1), rel=1e-9)
-    assert "a false alarm, ever, has a chance of at most 5 %" in done.stdout and found["notes"] == []
+    assert "a false alarm, ever, has a chance of at most 5 %, one of either test at most 10 %" in done.stdout
+    assert found["notes"] == []
     assert not found["guarantee"]["alarm"] and not found["drift"]["alarm"]
+
+
+def test_prompts_without_a_number_are_no_absence_of_evidence(recommended, tmp_path):
+    nothing = np.full((5, 2, 2, 4, 3), np.nan)
+    later_results = write_planted(tmp_path / "n.h5", {"recall": nothing}, dump="n.h5", names=[f"n{p}" for p in range(5)])
+    done = monitor(recommended, later_results, expect=4)
+    assert done.stdout == "" and "no prompt has a number for a target of" in done.stderr
 
 
 def test_too_many_violations(recommended, tmp_path):

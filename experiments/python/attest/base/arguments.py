@@ -42,10 +42,9 @@ def file_name(text):
 
 @argument("a whole number above 0")
 def count(text):
-    value = int(text)
-    if value < 1:
+    if not re.fullmatch("0*[1-9][0-9]*", text):  # int() takes "1_0" and digits of other scripts
         raise ValueError
-    return value
+    return int(text)
 
 
 @argument("a list of layers such as 0,4,8-11")

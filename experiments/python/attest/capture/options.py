@@ -61,6 +61,8 @@ def gzip_level(text):
 
 @argument("a list of whole numbers such as 5,10")
 def integer_list(text):
+    if not re.fullmatch("-?[0-9]+(,-?[0-9]+)*", text):
+        raise ValueError
     return [int(item) for item in text.split(",")]
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Score:
-    exact: bool  # the first line of the reply, without a full stop at its end, is the answer
+    exact: bool  # the reply's first lines, as many as the answer has, are it, a full stop at the end aside
     contains: bool  # the answer stands anywhere in the reply
     prefix: bool  # the reply begins with the answer, which is what teacher forcing scores
 

@@ -26,9 +26,14 @@ def dataset(path, selector, sample=None, dump=0):
     the exact scores' metrics. Axes have coordinates: ds.recall.sel(setting=5).min(["query", "head"])."""
     import xarray
 
-    if sample is None:
-        with h5py.File(path) as file:
+    with h5py.File(path) as file:
+        if sample is None:
             sample = next(iter(file[f"dumps/{dump}/samples"]))
+        found = file.get(f"dumps/{dump}/samples/{sample}") or {}
+        known = [name for name, group in found.items() if isinstance(group, h5py.Group)]
+    if selector not in known:
+        raise ValueError(f"{path}: sample {sample} of dump {dump} has no selector {selector}, expected one of "
+                         f"{', '.join(known)}")
     return xarray.open_dataset(path, engine="h5netcdf", group=f"dumps/{dump}/samples/{sample}/{selector}")
 
 
@@ -37,9 +42,11 @@ def cells(path, metrics=None, selectors=None):
 
     `metrics`: names of columns to read, by default all that a cell has; those of a selector or of the exact scores that
     do not depend on an axis are repeated along it. What a selector does not define is NaN. `selectors`: labels, by
-    default all. Layers that a selector leaves dense have `dense`; layers that were not computed are left out."""
+    default all. A single name may stand for a list of one. Layers that a selector leaves dense have `dense`; layers
+    that were not computed are left out."""
     import pandas
 
+    metrics, selectors = ([names] if isinstance(names, str) else names for names in (metrics, selectors))
     with h5py.File(path) as file:
         known = {label for _, _, sample in _samples(file) for label in _labels(sample)}
         if unknown := [label for label in selectors or () if label not in known]:

@@ -116,6 +116,10 @@ def _header(parts):
         if found != list(range(expected)):
             raise InputError(f"{stage[0].path}: request {in_quotes(stage[0].name)}: expected the dumps of {expected} "
                              f"tensor-parallel ranks, found {', '.join(map(str, found))}")
+    pipeline = parts[0].rank.pipeline_size
+    if sorted(stages) != list(range(pipeline)):
+        raise InputError(f"{parts[0].path}: request {in_quotes(parts[0].name)}: expected the dumps of {pipeline} "
+                         f"pipeline-parallel ranks, found {', '.join(map(str, sorted(stages)))}")
     attributes, (first, *_) = dict(parts[0].file.attrs), stages.values()
     attributes.pop("engine_rank", None)
     attributes["num_query_heads"] = sum(int(part.file.attrs["num_query_heads"]) for part in first)

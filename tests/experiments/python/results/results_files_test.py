@@ -131,6 +131,14 @@ def test_a_selector_that_the_study_lacks_is_refused(study, xarray):
     for chosen in (["ffd", "no_such"], ["no_such"]):
         with pytest.raises(ValueError, match="has no selector no_such, expected some of exact, ffd, quest"):
             results.cells(study, selectors=chosen)
+    with pytest.raises(ValueError, match="results.h5: sample .* has no selector no_such, expected one of scores, exact, ffd, quest"):
+        results.dataset(study, "no_such")
+
+
+def test_a_name_alone_is_a_list_of_one(study, xarray):
+    one = results.cells(study, "recall", "ffd")
+    assert set(one.selector) == {"ffd"} and "recall" in one
+    assert one.equals(results.cells(study, ["recall"], ["ffd"]))
 
 
 def test_all_cells_of_a_study_are_one_frame(study, xarray):

@@ -103,6 +103,13 @@ def test_a_missing_rank_is_refused(tmp_path):
     assert not (tmp_path / "joined.h5").exists()
 
 
+def test_a_missing_pipeline_stage_is_refused(tmp_path):
+    paths = [write(tmp_path, "a", Rank(t, 2, 0, 2), [0, 1], 4) for t in (0, 1)]
+    with pytest.raises(InputError, match="request 'a': expected the dumps of 2 pipeline-parallel ranks, found 0"):
+        join(tmp_path, *paths)
+    assert not (tmp_path / "joined.h5").exists()
+
+
 def test_requests_of_two_engines_are_refused(tmp_path):
     paths = [write(tmp_path, request, Rank(), [0], 2, kv_cache=cache) for request, cache in (("a", ""), ("b", "k=q8_0"))]
     with pytest.raises(InputError, match="b.h5: its kv_cache is 'k=q8_0', that of the requests before '', and a dump has one"):
