@@ -57,12 +57,16 @@ TEST(DumpFieldsTest, TheDocumentStatesEveryRow) {
       << document_block();
 }
 
-TEST(DumpFieldsTest, MetadataSurviveThePipeWholeOrNotAtAll) {
+DumpMetadata metadata_of_small_dump() {
   const ScratchFolder folder;
   const std::string path = folder.file("dump.h5");
   write_small_dump(path);
   const hdf5::Lock lock;
-  const DumpMetadata metadata = read_dump_metadata(hdf5::open_file(path));
+  return read_dump_metadata(hdf5::open_file(path));
+}
+
+TEST(DumpFieldsTest, MetadataSurviveThePipeWholeOrNotAtAll) {
+  const DumpMetadata metadata = metadata_of_small_dump();
   const std::string bytes = encode(metadata);
   EXPECT_EQ(encode(decode(bytes)), bytes);
   for (std::size_t size = 0; size < bytes.size(); ++size)
@@ -71,11 +75,7 @@ TEST(DumpFieldsTest, MetadataSurviveThePipeWholeOrNotAtAll) {
 }
 
 TEST(DumpFieldsTest, WhatADamagedChildSendsIsRefused) {
-  const ScratchFolder folder;
-  const std::string path = folder.file("dump.h5");
-  write_small_dump(path);
-  const hdf5::Lock lock;
-  const DumpMetadata sound = read_dump_metadata(hdf5::open_file(path));
+  const DumpMetadata sound = metadata_of_small_dump();
   const auto refused = [&](const std::function<void(DumpMetadata&, LayerInfo&)>& damage) {
     DumpMetadata metadata = sound;
     damage(metadata, metadata.layers.at(0).begin()->second);
