@@ -88,14 +88,15 @@ struct DumpReader::State {
 
   const LayerInfo& layer_info(std::size_t sample, int layer) const { return metadata.layers.at(sample).at(layer); }
 
-  /// A data set of a group, its bytes, and what takes them from the child: returns how many came.
+  /// A data set of a group, its elements and bytes, and what takes these from the child: returns how many came.
   struct Target {
     const char* name;
+    ElementType type;
     std::size_t bytes;
     std::function<std::size_t(ChildInput&)> receive;
   };
-  static Target target(const char* name, std::span<std::byte> to) {
-    return {name, to.size(), [to](ChildInput& input) { return input.read(to); }};
+  static Target target(const char* name, ElementType type, std::span<std::byte> to) {
+    return {name, type, to.size(), [to](ChildInput& input) { return input.read(to); }};
   }
 
   /// Decodes data sets in a child and passes their bytes on as they arrive.
@@ -110,7 +111,8 @@ struct DumpReader::State {
           const hdf5::Group group = hdf5::open_group(path, group_path);
           for (const Target& target : targets) {
             const hdf5::Dataset data(group.open(target.name));
-            if (data.location().bytes != target.bytes) fail_changed(path, data.path());
+            if (data.location().bytes != target.bytes || data.element_type() != target.type)
+              fail_changed(path, data.path(), "has another size or element type");
             data.read_slabs([&](std::span<const std::byte> slab) { output.write(slab); });
           }
         },
@@ -146,7 +148,7 @@ struct DumpReader::State {
     std::vector<std::byte> elements(narrower ? count * beside : 0);
     const std::span<std::byte> bytes = narrower ? std::span(elements) : std::as_writable_bytes(std::span(values));
     if constexpr (!kIntegers) {
-      const Target all = target(field->name, bytes);
+      const Target all = target(field->name, *stored, bytes);
       read_decoded(group_path, std::span(&all, 1));
       if (narrower) convert_to_float(*stored, elements.data(), count, values.data());
       return values;
@@ -198,16 +200,16 @@ struct DumpReader::State {
 
   bool read_buffers(std::size_t sample, int layer, std::span<const Tensor> tensors, const Workers& threads,
                     const BlockObserver& observe) const {
+    const ElementType type = layer_info(sample, layer).element_type;
     std::vector<Target> decoded;
     std::vector<Slice> slices;
     for (const Tensor& tensor : tensors) {
       tensor.buffer.resize(tensor.location.bytes);
       const std::span bytes(tensor.buffer.data(), tensor.location.bytes);
-      if (tensor.location.file_offset < 0) decoded.push_back(target(tensor.name, bytes));
+      if (tensor.location.file_offset < 0) decoded.push_back(target(tensor.name, type, bytes));
       add_slices(tensor.location.file_offset, bytes, slices);
     }
     if (!decoded.empty()) read_decoded(layer_path(sample, layer), decoded);
-    const ElementType type = layer_info(sample, layer).element_type;
     const std::size_t element_bytes = size_of(type);
     std::atomic<bool> finite{true};
     threads.run(slices.size(), [&](int, std::size_t i) {
@@ -239,7 +241,7 @@ struct DumpReader::State {
     for (const auto& [name, tensor] : {std::pair("k", KvTensor::k), std::pair("v", KvTensor::v)}) {
       const std::size_t bytes = location(tensor).bytes;
       if (location(tensor).file_offset >= 0) continue;
-      decoded.push_back({name, bytes, [&, tensor, bytes](ChildInput& input) {
+      decoded.push_back({name, type, bytes, [&, tensor, bytes](ChildInput& input) {
                            std::size_t received = 0;
                            for (std::size_t at = 0; at < bytes && received == at; at += LayerStore::kPieceBytes) {
                              const std::size_t size = std::min(LayerStore::kPieceBytes, bytes - at);

@@ -90,8 +90,8 @@ EstimateReader::Stored EstimateReader::find(const EstimatedLayer& wanted) const 
 }
 
 void EstimateReader::fail_changed(const std::string& group) const {
-  throw InputError(fmt::format("{}: {}/{}: has another size, the file has changed since it was opened", file_.path(),
-                               group, source_.dataset));
+  throw InputError(fmt::format("{}: {}/{}: has another size or element type, the file has changed since it was opened",
+                               file_.path(), group, source_.dataset));
 }
 
 void EstimateReader::read_stored(const std::string& group, const Stored& stored, std::span<std::byte> bytes) const {
@@ -104,7 +104,7 @@ void EstimateReader::read_stored(const std::string& group, const Stored& stored,
       file_.path(), value_limits(file_.stored_bytes(), bytes.size()),
       [&](ChildOutput& output) {
         const hdf5::Dataset data(hdf5::open_group(file_.path(), group).open(source_.dataset));
-        if (data.location().bytes != bytes.size()) fail_changed(group);
+        if (data.location().bytes != bytes.size() || data.expect_reals() != stored.bytes_per_value) fail_changed(group);
         data.read_slabs([&](std::span<const std::byte> slab) { output.write(slab); });
       },
       [&](ChildInput& input) { received = input.read(bytes); });

@@ -61,6 +61,22 @@ TEST_F(BadEstimates, PartsAreMissing) {
             kEstimate + ": is not a data set, expected one");
 }
 
+TEST_F(BadEstimates, ChangedAfterTheyWereOpened) {
+  const EstimatedLayer layers[]{{"first", 2, small_header().shape, 3, 40}};
+  const Handle half = float_type(5, 10, 15), chunks = own(H5Pcreate(H5P_DATASET_CREATE));
+  done(H5Pset_chunk(chunks.get(), 3, std::vector<hsize_t>{3, 6, 20}.data()));
+  for (const auto& [type, tokens] : {std::pair(H5T_IEEE_F32LE, hsize_t{60}), {half.get(), hsize_t{80}}}) {
+    write_small_dump(path_, {.overwrite = true});
+    Edit(path_).zeros(kEstimate, H5T_IEEE_F32LE, {3, 6, 40}, chunks.get());
+    const EstimateReader reader({path_, "estimate", 1}, layers);
+    Edit(path_).zeros(kEstimate, type, {3, 6, tokens}, chunks.get());
+    LayerEstimates out(std::pmr::get_default_resource());
+    EXPECT_EQ(
+        message_of<InputError>([&] { reader.read("first", 2, out); }),
+        path_ + ": " + kEstimate + ": has another size or element type, the file has changed since it was opened");
+  }
+}
+
 TEST_F(BadEstimates, Shapes) {
   const std::string expected =
       ", expected [3, 6, 40] (query positions of the dump, num_query_heads or num_kv_heads, num_tokens)";
