@@ -36,7 +36,7 @@ ORDER = """
 
 # Patterns of an external library's headers, and the folders that may include them.
 LIBRARIES = {
-    "HDF5": (r"(H5\w*|hdf5\w*)\.h", {"dumps", "analysis"}),
+    "HDF5": (r"(H5\w*|hdf5\w*)\.h", {"dumps"}),
     "xxHash": (r"xxh(ash|3)\.h", {"dumps"}),
     "zlib": (r"zlib\.h", {"dumps", "plots"}),
     "LibTorch": (r"(torch|ATen|c10)/.*", {"analysis"}),
@@ -114,6 +114,14 @@ def test_hdf5_does_not_come_in_through_another_header(folder):
                     open_headers.append(name)
 
 
+def test_only_dumps_calls_hdf5():
+    """Others see its handles through headers of dumps/hdf5/."""
+    for folder in set(FOLDERS) - LIBRARIES["HDF5"][1]:
+        for path in sources(folder):
+            calls = re.findall(r"\bH5[A-Z]+\w*\(", path.read_text())
+            assert not calls, f"{path.relative_to(ROOT)} calls {calls[0]}): {folder}/ may not use HDF5"
+
+
 def test_only_torch_sources_see_torch():
     pattern = LIBRARIES["LibTorch"][0]
     for path in sources("analysis"):
@@ -132,6 +140,7 @@ def test_only_torch_sources_see_torch():
         ("kernels", "<", "ATen/ops/empty.h"),
         ("kernels", '"', "analysis/statistics/aggregate.h"),
         ("analysis", "<", "CLI/CLI.hpp"),
+        ("analysis", "<", "hdf5.h"),
         ("analysis", "<", "xxhash.h"),
         ("analysis", '"', "plots/table.h"),
         ("plots", '"', "dumps/base/error.h"),

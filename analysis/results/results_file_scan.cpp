@@ -23,7 +23,6 @@ namespace {
 
 using hdf5::Dataset;
 using hdf5::Group;
-using hdf5::Handle;
 constexpr std::size_t kMaxAxes = 32;  // of an HDF5 data set
 
 // Data sets that are not metrics. Older files have no scales: layer, query, head, setting, lambda, token.
@@ -57,23 +56,6 @@ MetricAxes axes_of(const Dataset& data, const std::string& metric) {
   }
   if (known) return known->info.axes;
   return data.shape().size() >= 4 ? MetricAxes::query_head_setting : MetricAxes::query_head;
-}
-
-/// Names in the order of creation if the file records it, else sorted by name.
-std::vector<std::string> ordered_names(const Group& group) {
-  const Handle creation(H5Gget_create_plist(group.id()));
-  unsigned flags = 0;
-  if (!creation || H5Pget_link_creation_order(creation.get(), &flags) < 0 || (flags & H5P_CRT_ORDER_TRACKED) == 0)
-    return group.names();
-  std::vector<std::string> names;
-  const auto collect = [](hid_t, const char* name, const H5L_info_t*, void* data) -> herr_t {
-    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
-    return 0;
-  };
-  if (H5Literate(group.id(), H5_INDEX_CRT_ORDER, H5_ITER_INC, nullptr, collect, &names) < 0) return group.names();
-  std::vector<std::string> sorted = names;
-  std::sort(sorted.begin(), sorted.end());
-  return sorted == group.names() ? names : group.names();
 }
 
 std::vector<std::int64_t> read_ascending(const Dataset& data, std::int64_t most) {
@@ -179,7 +161,7 @@ Json read_sample(const Group& group, std::int64_t heads, std::int64_t num_layers
   sample["scores"] = read_metrics(group.group(std::string(kScoresGroup)), sizes, non_metrics_of_scores());
   sample["margin"] = read_margin(group.group(std::string(kScoresGroup)), sizes.queries);
   sample["selectors"] = Json::array();
-  for (const std::string& name : ordered_names(group))
+  for (const std::string& name : group.names_as_created())
     if (name != kScoresGroup && name != "layers" && name != "query_positions")
       sample["selectors"].push_back(read_selector(group.group(name), sizes, sample["num_tokens"].whole()));
   sample["span_tokens"] = Json::array();
@@ -206,7 +188,7 @@ Json read_dump(const Group& group) {
   for (const char* name : {"engine", "kv_cache"})
     dump[name] = group.has_attribute(name) ? group.string_attribute(name) : std::string();
   const Group samples = group.group("samples");
-  for (const std::string& name : ordered_names(samples))
+  for (const std::string& name : samples.names_as_created())
     dump["samples"].push_back(
         read_sample(samples.group(name), dump["num_query_heads"].whole(), dump["num_layers"].whole()));
   return dump;

@@ -257,6 +257,22 @@ Group::Group(Node node) : Node(std::move(node)) {
   std::sort(names_.begin(), names_.end());
 }
 
+std::vector<std::string> Group::names_as_created() const {
+  const Handle creation(H5Gget_create_plist(id()));
+  unsigned flags = 0;
+  if (!creation || H5Pget_link_creation_order(creation.get(), &flags) < 0 || (flags & H5P_CRT_ORDER_TRACKED) == 0)
+    return names_;
+  std::vector<std::string> names;
+  const auto collect = [](hid_t, const char* name, const H5L_info_t*, void* data) -> herr_t {
+    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+    return 0;
+  };
+  if (H5Literate(id(), H5_INDEX_CRT_ORDER, H5_ITER_INC, nullptr, collect, &names) < 0) return names_;
+  std::vector<std::string> sorted = names;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted == names_ ? names : names_;  // a damaged index
+}
+
 void Group::check_soft_link(const std::string& name) const {
   if (H5Oexists_by_name(id(), name.c_str(), file().link_access.get()) > 0) return;
   const std::string text = take_error_text();

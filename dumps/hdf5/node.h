@@ -70,6 +70,8 @@ class Group : public Node {
   explicit Group(Node node);
 
   const std::vector<std::string>& names() const { return names_; }  ///< ascending by their bytes
+  /// In the order of creation if the file records it, else as names().
+  std::vector<std::string> names_as_created() const;
   bool contains(std::string_view name) const;
   Node open(const std::string& name) const;    ///< fails when there is no such object
   Group group(const std::string& name) const;  ///< also fails when it is not a group
