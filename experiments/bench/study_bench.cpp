@@ -3,10 +3,7 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <map>
 
 #include "analysis/layer/make_layer_study.h"
 #include "analysis/torch/torch_peer.h"
@@ -16,44 +13,6 @@
 
 namespace attest {
 namespace {
-
-void compare(const std::string& group, const std::vector<MetricValues>& ours, const std::vector<MetricValues>& peers,
-             Agreement& agreement, std::map<std::string, std::int64_t>& differing) {
-  for (const MetricValues& a : ours)
-    for (const MetricValues& b : peers) {
-      if (a.name != b.name || a.values.size() != b.values.size()) continue;
-      agreement.cells += static_cast<std::int64_t>(a.values.size());
-      for (std::size_t i = 0; i < a.values.size(); ++i) {
-        const double x = a.values[i], y = b.values[i];
-        const bool both_undefined = std::isnan(x) && std::isnan(y);
-        if (!both_undefined && !(std::fabs(x - y) <= kAgreementTolerance * std::max(1.0, std::fabs(x))))
-          ++differing[group + "/" + a.name];
-      }
-    }
-}
-
-Agreement compare(const Study& study, const LayerResults& ours, const LayerResults& peers) {
-  Agreement agreement;
-  std::map<std::string, std::int64_t> differing;
-  compare("scores", ours.scores, peers.scores, agreement, differing);
-  for (std::size_t s = 0; s < ours.selectors.size(); ++s)
-    compare(study.selectors[s].label, ours.selectors[s].metrics, peers.selectors[s].metrics, agreement, differing);
-  std::int64_t most = 0;
-  for (const auto& [name, count] : differing) {
-    agreement.differing += count;
-    if (count > most) {
-      most = count;
-      agreement.worst = name;
-    }
-  }
-  if (agreement.cells == 0 ||
-      !(static_cast<double>(agreement.differing) <= kMaxDifferingShare * static_cast<double>(agreement.cells)))
-    throw Error(fmt::format(
-        "bench: {} of {} cells differ from the LibTorch peer's by more than {} (most in '{}'), expected at "
-        "most {:.0f} %",
-        agreement.differing, agreement.cells, kAgreementTolerance, agreement.worst, 100 * kMaxDifferingShare));
-  return agreement;
-}
 
 LayerTiming time_layer(const DumpReader& dump, const StudyBenchOptions& options, int sweep_points) {
   const Study study = timed_study(options.selectors, sweep_points);
@@ -71,7 +30,7 @@ LayerTiming time_layer(const DumpReader& dump, const StudyBenchOptions& options,
     const bool cuda = options.device.kind == DeviceKind::cuda;
     const TorchPeerResult result = run_torch_peer(
         layer, study, cuda ? fmt::format("cuda:{}", options.device.first_gpu()) : "cpu", options.threads);
-    if (i == 0) timing.agreement = compare(study, results, result.results);
+    if (i == 0) timing.agreement = agreement_of(study, results, result.results);
     timing.peer_seconds.push_back(result.seconds);
   }
   for (int i = 0; i < options.repeats; ++i) {

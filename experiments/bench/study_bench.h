@@ -7,20 +7,11 @@
 #include <vector>
 
 #include "dumps/attention_layer.h"
+#include "experiments/bench/agreement.h"
 #include "experiments/bench/bench_settings.h"
 #include "experiments/bench/dump_timing.h"
 
 namespace attest {
-
-/// How far the cells of two implementations differ.
-struct Agreement {
-  std::int64_t cells = 0;
-  std::int64_t differing = 0;  ///< differ by more than kAgreementTolerance: rounding changed the kept set
-  std::string worst;           ///< metric with the most cells differing
-};
-/// Relative to max(1, |value|): float32 against double over 32K tokens.
-inline constexpr double kAgreementTolerance = 2e-3;
-inline constexpr double kMaxDifferingShare = 0.01;
 
 /// One layer in memory, one set of grids.
 struct LayerTiming {

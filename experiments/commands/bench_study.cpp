@@ -73,9 +73,7 @@ std::string text_of(const StudyBenchReport& r) {
                         t.peer_seconds.empty() ? "-" : fmt::format("{:.1f}x", peer / ours));
   }
   for (const LayerTiming& t : r.timings)
-    if (t.agreement)
-      text += fmt::format("{}: {} of {} cells compared with LibTorch's are apart by more than {}\n", t.name,
-                          t.agreement->differing, t.agreement->cells, kAgreementTolerance);
+    if (t.agreement) text += fmt::format("{}: {}\n", t.name, text_of(*t.agreement));
   return text + text_of(r.dump);
 }
 
@@ -100,6 +98,9 @@ Json json_of(const StudyBenchReport& r) {
       entry["ratio"] = quantile(t.peer_seconds, 0.5) / quantile(t.seconds, 0.5);
       entry["cells_compared"] = t.agreement->cells;
       entry["cells_apart"] = t.agreement->differing;
+      entry["cells_not_compared"] = t.agreement->not_compared;
+      entry["metrics_not_compared"] = Json::array();
+      for (const std::string& name : t.agreement->metrics_not_compared) entry["metrics_not_compared"].push_back(name);
     }
     timings.push_back(std::move(entry));
   }
