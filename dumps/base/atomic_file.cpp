@@ -93,7 +93,9 @@ void AtomicFile::commit() {
   if (!options_.sync) return;
   // A folder that can be written but not read (EACCES) cannot be opened and is not synced.
   const FileDescriptor folder(::open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder ? !sync(folder.get()) : errno != EACCES) fail(std::strerror(errno));
+  if (folder ? !sync(folder.get()) : errno != EACCES)
+    throw OutputError(
+        fmt::format("{}: is written, but its folder cannot be synced ({})", target_, std::strerror(errno)));
 }
 
 /// Unlike rename, link and RENAME_NOREPLACE never replace a file. Some file systems support only one of the two.

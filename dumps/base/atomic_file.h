@@ -40,6 +40,7 @@ class AtomicFile {
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes) const;
   /// Starts to write to the disk what was written so far, so that commit() has less to wait for.
   void start_sync() const;
+  /// The target is there, too, when its folder alone cannot be synced: the message says so.
   void commit();
 
   /// Throws OutputError with `reason`.

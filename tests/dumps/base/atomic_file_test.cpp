@@ -208,6 +208,24 @@ TEST_F(AtomicFileTest, AFolderThatGoesAwayIsAnOutputError) {
   write_and_exit(path, std::string(1001, 'x'));
 }
 
+/// A process that may open no more files cannot open the folder to sync it.
+[[noreturn]] void commit_without_descriptors(const std::string& path) {
+  AtomicFile file(path);
+  file.write("new");
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  std::fputs(message_of<OutputError>([&] { file.commit(); }).c_str(), stderr);
+  std::exit(5);
+}
+
+TEST_F(AtomicFileTest, AFolderThatCannotBeSyncedIsToldWithTheFileInPlace) {
+  folder_.write("a.h5", "old");
+  EXPECT_EXIT(commit_without_descriptors(target_), testing::ExitedWithCode(5),
+              "a.h5: is written, but its folder cannot be synced \\(Too many open files\\)");
+  EXPECT_EQ(bytes_of_file(target_), "new");
+  EXPECT_EQ(names(), (std::set<std::string>{"a.h5"}));
+}
+
 TEST_F(AtomicFileTest, AReadOnlyFolderIsAnOutputError) {
   fs::permissions(folder_.file("."), fs::perms{0555});
   EXPECT_EXIT(write_as_user(target_), testing::ExitedWithCode(5), "a.h5: cannot be written \\(Permission denied\\)");
