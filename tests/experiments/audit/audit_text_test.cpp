@@ -22,7 +22,8 @@ TestedHypothesis candidate(std::string text, double error, std::int64_t within =
 AuditedLayer layer(int number, std::optional<Explanation> found) {
   AuditedLayer one{
       .sample = "s",
-      .audit = {.layer = number, .expected = "exact attention", .rows = 10, .first = {}, .explanation = found}};
+      .audit = {
+          .layer = number, .expected = "exact attention", .rows = 10, .heads = {}, .first = {}, .explanation = found}};
   const std::int64_t beyond = found ? found->failing : 0;
   one.audit.heads = {{.expected = {.error = 0.5, .lse_difference = NAN, .beyond = beyond},
                       .exact = {.error = 0.5, .lse_difference = NAN, .beyond = beyond}}};
