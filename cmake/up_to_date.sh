@@ -14,9 +14,10 @@ up_to_date() {
   esac
   local git=$root/.git
   [ ! -f "$git" ] || read -r _ git <"$git" # in a worktree .git is a file
-  # A folder's mtime changes when an entry is added or removed. HEAD's log changes with the commit (see --version).
-  # The Python package is not compiled.
+  [[ $git = /* ]] || git=$root/$git
+  # A folder's mtime changes when an entry is added or removed. The Python package is not compiled, but --version says
+  # whether these sources (those of write_version.cmake) differ from the commit, which HEAD's log changes with.
   [ -z "$(find "$root"/{dumps,kernels,analysis,experiments,plots,cmake} \
     "$root"/{CMakeLists.txt,CMakePresets.json,requirements.txt} "$git/logs/HEAD" \
-    -path "$root/experiments/python" -prune -o -newer "$built" -print -quit 2>/dev/null)" ]
+    -name __pycache__ -prune -o -newer "$built" -print -quit 2>/dev/null)" ]
 }

@@ -1,4 +1,5 @@
 # Script (cmake -P): writes HEADER with the version and the commit, plus "-dirty" if the sources were changed.
+# up_to_date.sh looks for changes of the same ones.
 set(commit unknown)
 if(GIT)
   set(git ${GIT} -C ${SOURCE_DIR})
@@ -6,6 +7,7 @@ if(GIT)
     OUTPUT_VARIABLE head OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
   if(NOT failed)
     execute_process(COMMAND ${git} status --porcelain -- dumps kernels analysis experiments plots cmake CMakeLists.txt
+        CMakePresets.json requirements.txt
       OUTPUT_VARIABLE changes)
     set(commit ${head})
     if(changes)

@@ -15,8 +15,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 # The preset that this machine gets by default.
 PRESET = "release" if any(os.path.exists(device) for device in ("/dev/nvidiactl", "/dev/dxg")) else "cpu"
-FOLDERS = ["dumps", "kernels/attention", "analysis", "experiments/cli/parse", "plots", "cmake"]
-FILES = ["CMakeLists.txt", "CMakePresets.json", "requirements.txt", "kernels/attention/scores.cpp", ".git/logs/HEAD"]
+FOLDERS = ["dumps", "kernels/attention", "analysis", "experiments/cli/parse", "experiments/python/attest/__pycache__", "plots", "cmake"]
+FILES = ["CMakeLists.txt", "CMakePresets.json", "requirements.txt", "kernels/attention/scores.cpp", "experiments/python/attest/run.py",
+         "experiments/python/attest/__pycache__/run.pyc", ".git/logs/HEAD"]
 
 BUILD = r"""#!/usr/bin/env bash
 root=$(dirname "$(dirname "$0")")
@@ -78,6 +79,11 @@ def edit(root):
     (root / "kernels/attention/scores.cpp").write_text("y")
 
 
+def edit_python(root):
+    """It is not compiled, but --version tells of it."""
+    (root / "experiments/python/attest/run.py").write_text("y")
+
+
 def add_old_file(root):
     (root / "experiments/cli/parse/new.cpp").write_text("y")
     os.utime(root / "experiments/cli/parse/new.cpp", (1e9, 1e9))
@@ -99,7 +105,7 @@ def lose_program(root):
     (root / f"build/{PRESET}/attest").unlink()
 
 
-@pytest.mark.parametrize("change", [edit, add_old_file, remove, commit, lose_venv, lose_program])
+@pytest.mark.parametrize("change", [edit, edit_python, add_old_file, remove, commit, lose_venv, lose_program])
 def test_a_change_is_built(checkout, change):
     call(checkout / "attest")
     time.sleep(0.02)  # more than one tick of the file system's clock
@@ -108,9 +114,20 @@ def test_a_change_is_built(checkout, change):
     assert len(builds(checkout)) == 2
 
 
-def test_a_commit_in_a_worktree_is_built(checkout, tmp_path):
+def test_bytecode_is_no_change(checkout):
+    call(checkout / "attest")
+    time.sleep(0.02)
+    (checkout / "experiments/python/attest/__pycache__/other.pyc").write_text("y")
+    (checkout / "experiments/python/attest/__pycache__/run.pyc").write_text("y")
+    call(checkout / "attest")
+    assert len(builds(checkout)) == 1
+
+
+@pytest.mark.parametrize("is_relative", [False, True])
+def test_a_commit_in_a_worktree_is_built(checkout, tmp_path, is_relative):
+    """A relative folder, as `git worktree add --relative-paths` and submodules have it, is relative to the checkout."""
     shutil.move(checkout / ".git", tmp_path / "elsewhere")
-    (checkout / ".git").write_text(f"gitdir: {tmp_path / 'elsewhere'}\n")
+    (checkout / ".git").write_text(f"gitdir: {'..' if is_relative else tmp_path}/elsewhere\n")
     call(checkout / "attest")
     time.sleep(0.02)
     (tmp_path / "elsewhere/logs/HEAD").write_text("y")
