@@ -24,12 +24,21 @@ split -l "${PART:-15}" -d -a 3 --additional-suffix=.jsonl "$prompts" "$folder/pr
 results=()
 for part in "$folder"/prompts.*.jsonl; do
   name=$(basename "$part" .jsonl) && name=${name#prompts.}
-  study=$folder/study.$name.h5 dump=$folder/dump.$name.h5
-  if [ ! -e "$study" ]; then # a script that was interrupted goes on
-    "$attest" capture "$model" "$part" -o "$dump" --answer "${QUERIES:-4}" --spans --force "$@"
-    "$attest" run "$dump" -o "$study" --selector ffd --delta "${DELTA:-1:16:0.25}" --resume
-    rm "$dump"
+  study=$folder/study.$name.h5 dump=$folder/dump.$name.h5 note=$folder/made_from.$name
+  options=(--answer "${QUERIES:-4}" --spans "$@") grid=(--selector ffd --delta "${DELTA:-1:16:0.25}")
+  made_from=$(printf '%q ' "$model" "${options[@]}" "${grid[@]}" && sha256sum <"$part")
+  files=("$folder"/*."$name".h5*)
+  if [ -e "${files[0]}" ] && [ "$made_from" != "$(cat "$note" 2>&1)" ]; then
+    echo "${0##*/}: ${files[0]} is of another model, other prompts or options: name another FOLDER or empty it" >&2
+    exit 2
   fi
+  echo "$made_from" >"$note"
+  # A script that was interrupted goes on. A dump captured anew would be another one, which --resume refuses.
+  if [ ! -e "$study" ]; then
+    [ -e "$dump" ] || "$attest" capture "$model" "$part" -o "$dump" "${options[@]}"
+    "$attest" run "$dump" -o "$study" "${grid[@]}" --resume
+  fi
+  rm -f "$dump"
   results+=("$study")
 done
 
