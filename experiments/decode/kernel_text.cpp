@@ -1,4 +1,4 @@
-// Pools measurements over layers, and prints them as lines.
+// The lines of the table.
 #include "experiments/decode/kernel_text.h"
 
 #include <fmt/core.h>
@@ -8,19 +8,13 @@
 #include <map>
 #include <tuple>
 
-#include "analysis/statistics/quantile.h"
 #include "dumps/base/byte_size.h"
 #include "dumps/base/printable.h"
 #include "experiments/cli/output/aligned_text.h"
+#include "experiments/decode/kernel_point.h"
 
 namespace attest {
 namespace {
-
-/// The measurements of one method, setting, length and batch over layers.
-struct Line {
-  const KernelMeasurement* first = nullptr;
-  std::vector<double> medians, floors, keeps, ios, recalls;
-};
 
 using Key = std::tuple<std::string, std::string, std::string, std::string, std::int64_t, int, std::string, double>;
 
@@ -30,36 +24,31 @@ Key key_of(const KernelMeasurement& m) {
   return {m.method, m.scan, m.rule, m.launches, m.length, m.batch, m.setting.kind, matched ? 0 : m.setting.value};
 }
 
-std::vector<Line> lines_of(const KernelReport& report) {
+std::vector<KernelPoint> points_of(const KernelReport& report) {
   std::map<Key, std::size_t> places;
-  std::vector<Line> lines;
+  std::vector<std::vector<const KernelMeasurement*>> groups;
   for (const KernelMeasurement& m : report.measurements) {
-    const auto [place, added] = places.emplace(key_of(m), lines.size());
-    if (added) lines.push_back({.first = &m, .medians = {}, .floors = {}, .keeps = {}, .ios = {}, .recalls = {}});
-    Line& line = lines[place->second];
-    line.medians.push_back(m.median_microseconds);
-    line.floors.push_back(m.floor_microseconds);
-    line.keeps.push_back(m.keep_ratio);
-    line.ios.push_back(m.io_ratio);
-    if (m.fidelity) line.recalls.push_back(m.fidelity->recall_mean);
+    const auto [place, added] = places.emplace(key_of(m), groups.size());
+    if (added) groups.emplace_back();
+    groups[place->second].push_back(&m);
   }
-  std::ranges::stable_sort(lines, {},
-                           [](const Line& line) { return std::pair(line.first->length, line.first->batch); });
-  return lines;
+  std::vector<KernelPoint> points;
+  for (const auto& group : groups) points.push_back(pooled(group));
+  std::ranges::stable_sort(points, {}, [](const KernelPoint& p) { return std::pair(p.length, p.batch); });
+  return points;
 }
-
-double middle(const std::vector<double>& values) { return quantile(values, 0.5); }
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
 }
+std::string ratio_text(double ratio, int digits) { return std::isfinite(ratio) ? number(ratio, digits) + "x" : "-"; }
 std::string percent(double share) { return std::isfinite(share) ? fmt::format("{:.2f}%", 100 * share) : "-"; }
 
-std::string setting_text(const KernelMeasurement& m) {
-  if (m.setting.kind == "none") return "-";
-  if (m.setting.kind != "keep") return fmt::format("{} {}", m.setting.kind, m.setting.value);
-  return fmt::format("keep {:.3g}%", 100 * m.setting.value);
+std::string setting_cell(const KernelSetting& setting) {
+  if (setting.kind == "none") return "-";
+  if (setting.kind != "keep") return fmt::format("{} {}", setting.kind, setting.value);
+  return fmt::format("keep {:.3g}%", 100 * setting.value);
 }
 
 std::string machine_text(const KernelReport& report) {
@@ -81,30 +70,22 @@ std::string machine_text(const KernelReport& report) {
 }  // namespace
 
 std::string text_of(const KernelReport& report) {
-  const std::vector<Line> lines = lines_of(report);
-  const auto median_of = [&](const char* method, const Line& at) {
-    const auto found = std::ranges::find_if(lines, [&](const Line& line) {
-      return line.first->method == method && line.first->length == at.first->length &&
-             line.first->batch == at.first->batch;
-    });
-    return found == lines.end() ? kNotMeasured : middle(found->medians);
-  };
+  const std::vector<KernelPoint> points = points_of(report);
   std::vector<std::vector<std::string>> cells{{"method", "scan", "rule", "launches", "length", "batch", "setting",
                                                "keep", "io", "us", "min..max", "floor us", "of floor", "vs flash",
                                                "vs cuDNN", "1/io", "recall"}};
-  for (const Line& line : lines) {
-    const KernelMeasurement& m = *line.first;
-    const double median = middle(line.medians), floor = middle(line.floors), io = middle(line.ios);
-    const auto speedup = [&](const char* method) {
-      const double ratio = m.fidelity ? median_of(method, line) / median : kNotMeasured;
-      return std::isfinite(ratio) ? fmt::format("{:.2f}x", ratio) : "-";
+  for (const KernelPoint& p : points) {
+    const auto over = [&](const char* method) {
+      const auto found = std::ranges::find_if(points, [&](const KernelPoint& other) {
+        return other.method == method && other.length == p.length && other.batch == p.batch;
+      });
+      return found == points.end() || !p.attends ? "-" : ratio_text(speed_up(p, *found), 2);
     };
-    cells.push_back(
-        {m.method, or_dash(m.scan), or_dash(m.rule), or_dash(m.launches), length_text(m.length),
-         fmt::format("{}", m.batch), setting_text(m), percent(middle(line.keeps)), percent(io), number(median, 1),
-         fmt::format("{}..{}", number(std::ranges::min(line.medians), 1), number(std::ranges::max(line.medians), 1)),
-         number(floor, 1), number(median / floor, 2), speedup("sdpa_flash"), speedup("sdpa_cudnn"),
-         std::isfinite(1 / io) ? fmt::format("{:.1f}x", 1 / io) : "-", number(middle(line.recalls), 5)});
+    cells.push_back({p.method, or_dash(p.scan), or_dash(p.rule), or_dash(p.launches), length_text(p.length),
+                     fmt::format("{}", p.batch), setting_cell(p.setting), percent(p.keep), percent(p.io),
+                     number(p.us, 1), fmt::format("{}..{}", number(p.us_low, 1), number(p.us_high, 1)),
+                     number(p.floor_us, 1), number(p.floor_ratio(), 2), over("sdpa_flash"), over("sdpa_cudnn"),
+                     ratio_text(p.io_limit(), 1), number(p.recall_mean, 5)});
   }
   std::string text = machine_text(report) + aligned_text(cells, 4);
   for (const KernelLeftOut& line : report.left_out)

@@ -8,8 +8,8 @@
 
 namespace attest {
 
-/// The machine, a line for each method, setting, length and batch (over layers: the median of their medians, least and
-/// most), and what was left out. Speed-ups are over LibTorch's attention at the same length and batch.
+/// The machine, a line for each method, setting, length and batch (pooled over layers), and what was left out.
+/// Speed-ups are over LibTorch's attention at the same length and batch.
 std::string text_of(const KernelReport& report);
 
 /// "256K", "1000".

@@ -37,6 +37,15 @@ TEST(KernelText, PoolsLayers) {
                                    "8.0..8.0", "3.0", "2.67", "-", "-", "10.0x", "-"));
 }
 
+TEST(KernelText, HasTheMeanOverLayersAsFiguresDo) {
+  KernelReport report = made_kernel_report();
+  report.measurements.push_back(report.measurements[0]);
+  report.measurements.back().median_microseconds = 30;
+  const std::vector<std::string> cells = cells_of(text_of(report), "ffd");
+  EXPECT_EQ(cells[10], "18.0") << "not the median, 14";
+  EXPECT_EQ(cells[14], "3.33x");
+}
+
 TEST(KernelText, TellsTheMachineAndWhatWasLeftOut) {
   const std::string text = text_of(made_kernel_report());
   EXPECT_THAT(text, HasSubstr("NVIDIA H200, 132 multiprocessors, "));
