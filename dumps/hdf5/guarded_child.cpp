@@ -306,6 +306,7 @@ void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
   const pid_t id = fork();
   if (id < 0) fail_to_start(file, "fork");
   if (id == 0) {
+    input.close();  // or the pipe would not break when the parent closes its end
     hdf5::stop_locking_in_forked_child();
     child_report = report.get();
     note_object("/");

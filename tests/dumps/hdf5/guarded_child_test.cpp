@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -70,6 +71,20 @@ TEST(GuardedChildTest, ReadsLessWhenTheChildEnds) {
       "a.h5", kLimits, [&](ChildOutput& output) { output.write(std::as_bytes(std::span(sent))); },
       [&](ChildInput& input) { count = input.read(received); });
   EXPECT_EQ(count, 3u);
+}
+
+/// More than a pipe holds: a child that nobody reads from would wait until its time is over.
+TEST(GuardedChildTest, AChildThatWritesMoreThanIsReadEnds) {
+  const std::vector<std::byte> sent(std::size_t{4} << 20);
+  std::array<std::byte, 10> received{};
+  const auto start = std::chrono::steady_clock::now();
+  const std::string message = message_of<InputError>([&] {
+    run_in_guarded_child(
+        "a.h5", kLimits, [&](ChildOutput& output) { output.write(sent); },
+        [&](ChildInput& input) { input.read(received); });
+  });
+  EXPECT_TRUE(message.starts_with("a.h5: /: the file is damaged, ")) << message;
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 TEST(GuardedChildTest, PassesErrorsOn) {
