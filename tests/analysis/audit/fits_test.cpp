@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 
 #include "tests/analysis/audit/plain_engine.h"
 
@@ -38,6 +39,19 @@ TEST(FitsTest, AWindowOfAnyLengthIsFound) {
       EXPECT_EQ(found->tokens(position), (TokenRange{position - window + 1, position + 1})) << found->text;
     }
   }
+}
+
+TEST(FitsTest, SaysWhichWindowsAreWithinRounding) {
+  const AttentionLayer layer = make_layer(cases()[0]);
+  const std::string note = fits_of(layer, {.window = 37}).window->note;
+  int least = 0, most = 0;
+  ASSERT_EQ(std::sscanf(note.c_str(), "fitted to 3 rows; %d to %d tokens are within rounding of them", &least, &most),
+            2)
+      << note;
+  EXPECT_TRUE(1 < least && least <= 37 && 37 <= most && most < 60) << note;
+  const auto other = fits_of(layer, {.window = 37, .scale = layer.softmax_scale * 2}).window;
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->note, "fitted to 3 rows, of which some are not within rounding");
 }
 
 TEST(FitsTest, NoWindowIsNoHypothesis) {

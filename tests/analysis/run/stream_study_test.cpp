@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <mutex>
 #include <thread>
@@ -269,6 +270,18 @@ TEST_F(StreamStudyTest, EndsWhenAnotherProcessHasFinishedTheStudy) {
   PartialResults::discard(folder_.file("other"));
   run(late, partial);
   EXPECT_TRUE(late.layers.empty());
+}
+
+/// The caller keeps what is finished, by the number that was reported.
+TEST_F(StreamStudyTest, AfterAnErrorInStoringWhatIsStoredIsReported) {
+  const UnitSink failing = [](const UnitKey& unit, const LayerResults&, UnitOrigin) {
+    if (unit.layer == 3) throw OutputError("disk full");
+    if (unit.layer == 5) std::this_thread::sleep_for(std::chrono::milliseconds(30));  // the study is done meanwhile
+  };
+  EchoStudy study;
+  EXPECT_EQ(message_of<OutputError>([&] { run(study, {.sink = failing}); }), "disk full");
+  ASSERT_FALSE(progress_.empty());
+  EXPECT_EQ(progress_.back().finished, 3u);
 }
 
 }  // namespace

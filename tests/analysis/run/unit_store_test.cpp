@@ -125,6 +125,19 @@ TEST_F(UnitStoreTest, AnErrorIsThrownByTheNextCall) {
   EXPECT_EQ(message_of<OutputError>([&] { store.take_stored(); }), "disk full");
 }
 
+TEST_F(UnitStoreTest, WhatWasStoredBeforeAnErrorCounts) {
+  const UnitSink failing = [](const UnitKey& unit, const LayerResults&, UnitOrigin) {
+    if (unit.layer == 1) throw OutputError("disk full");
+  };
+  UnitStore store(queue_, failing, 1);
+  store.put(unit(0));
+  store.drain();
+  store.put(unit(1));
+  EXPECT_EQ(message_of<OutputError>([&] { store.drain(); }), "disk full");
+  EXPECT_EQ(store.take_stored().stored, 1u);
+  EXPECT_EQ(message_of<OutputError>([&] { store.take_stored(); }), "disk full");
+}
+
 TEST_F(UnitStoreTest, AUnitThatCannotBeLoadedIsNeitherPassedOnNorCountedAndComesAgain) {
   folder_.write("partial/unit-0-0-4.bin", "damaged");
   EXPECT_EQ(queue_.next().state, UnitQueue::State::stored);

@@ -397,3 +397,12 @@ def test_costs_are_means_of_the_prompts_that_have_them(tmp_path):
     assert [setting["io_ratio"] for setting in verdict(*arguments)["settings"]] == pytest.approx([0.5] * 3)
     refused = validate(*arguments, "--per", "layer", "--io-budget", "40%", expect=2).stderr
     assert "--io-budget: 40% is below 50%, which the smallest settings of the grid read" in refused
+
+
+def test_the_least_budget_counts_no_setting_that_cannot_be_chosen(tmp_path):
+    """A loss beyond all bounds is never chosen, whatever it reads."""
+    shape = (40, 2, 2, 4, 1)
+    loss, io = np.tile([10.0, 0.0, 0.0], shape), np.tile([0.2, 0.5, 0.6], shape)
+    path = write_planted(tmp_path / "r.h5", {"predicted_loss_head": loss, "recall": 1 + 0 * loss, "io_ratio": io, "keep_ratio": io})
+    done = validate(path, "--target", "predicted_loss_head<=0.001", "--per", "layer", "--io-budget", "40%", expect=2)
+    assert "--io-budget: 40% is below 50%, which the smallest settings of the grid read" in done.stderr

@@ -200,8 +200,16 @@ def test_a_target_of_the_whole_model(tmp_path):
         done = attest("validate", tmp_path / "r.h5", "--target", target, "--per", per, expect=2)
         assert f"--per {per}: 'weighted_error' is of all layers together" in done.stderr
     # The heads that make up the worst rows of what is in the way.
-    found = json.loads(attest("validate", tmp_path / "r.h5", "--target", target, "--json").stdout)["offenders"]["cells"]
+    offenders = json.loads(attest("validate", tmp_path / "r.h5", "--target", target, "--json").stdout)["offenders"]
+    found = offenders["cells"]
     with h5py.File(tmp_path / "r.h5") as file:
+        count = 0
+        for name in names:
+            group = file[f"dumps/0/samples/{name}/recent"]
+            s = group["settings"][:].tolist().index(found[0]["setting"])
+            rows = group["weighted_error"][:, s] > worst[:, 1].max() * 1.0001
+            count += (group["weighted_error_head"][:, rows, :, s] > 0).sum()
+        assert offenders["count"] == count > len(found), "all heads count, the worst three of a row are named"
         for cell in found[:20]:
             group = file[f"dumps/0/samples/{cell['prompt']}/recent"]
             n, s = POSITIONS.index(cell["query_position"]), group["settings"][:].tolist().index(cell["setting"])
