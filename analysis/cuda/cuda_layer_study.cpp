@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <thread>
 
@@ -142,6 +143,12 @@ class CudaLayerStudy final : public LayerStudy {
     ATTEST_CUDA(cudaSetDevice(device_));
     if (!ring_) ring_ = std::make_shared<CudaPieceRing>(device_);
     return std::make_shared<CudaLayerStore>(device_, ring_, room_);
+  }
+  std::function<void()> end_of_device() const override {
+    return [device = device_] {
+      ATTEST_CUDA_QUIET(cudaSetDevice(device));
+      ATTEST_CUDA_QUIET(cudaDeviceReset());
+    };
   }
   std::string identity() const override { return identity_; }
   std::string device() const override { return name_ + " (cuda:" + std::to_string(device_) + ")"; }

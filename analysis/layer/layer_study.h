@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <string>
@@ -53,6 +54,12 @@ class LayerStudy {
   /// Once the flag is set, run(), submit() and collect() end soon, within a layer, with Interrupted. Layers that are
   /// submitted are dropped. Null: they never do.
   void end_when(const std::atomic<bool>* stop) { stop_ = stop; }
+
+  /// Gives the device back to the system, as the end of the process would: to be called when this object and the layer
+  /// stores that it has made are gone, and nothing else in this process uses the device.
+  virtual std::function<void()> end_of_device() const {
+    return [] {};
+  }
 
   /// Digits that no other GPU has, on any machine; empty for a device that processes may use at the same time.
   virtual std::string identity() const { return ""; }

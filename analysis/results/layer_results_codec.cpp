@@ -17,17 +17,28 @@ constexpr std::string_view kMagic = "attest unit 3\n";
 
 std::uint64_t checksum(std::string_view bytes) { return hash_of(std::as_bytes(std::span(bytes))); }
 
+/// Passes values on as they are, without a copy of the whole: they are most of the time of a unit with many queries.
 class Writer {
  public:
+  explicit Writer(const PutBytes& put) : put_(put) {}
+
   template <std::integral Number>
   void number(Number value) {
     char raw[sizeof value];
     std::memcpy(raw, &value, sizeof value);
-    bytes.append(raw, sizeof value);
+    this->raw({raw, sizeof value});
   }
   void text(std::string_view value) {
     number<std::uint64_t>(value.size());
-    bytes += value;
+    raw(value);
+  }
+  void raw(std::string_view value) {
+    if (value.size() < kAsIs) {
+      waiting_ += value;
+      return;
+    }
+    pass_on();
+    pass_on(value);
   }
   void metrics(const std::vector<MetricValues>& all) {
     number<std::uint64_t>(all.size());
@@ -37,7 +48,28 @@ class Writer {
       text({reinterpret_cast<const char*>(metric.values.data()), metric.values.size() * sizeof(float)});
     }
   }
-  std::string bytes;
+  /// Ends with the checksum of all.
+  void finish() {
+    pass_on();
+    number(hash_.digest());
+    pass_on();
+  }
+
+ private:
+  static constexpr std::size_t kAsIs = 4096;
+
+  void pass_on() {
+    pass_on(waiting_);
+    waiting_.clear();
+  }
+  void pass_on(std::string_view bytes) {
+    hash_.update(std::as_bytes(std::span(bytes)));
+    put_(bytes);
+  }
+
+  const PutBytes& put_;
+  ContentHash hash_;
+  std::string waiting_;
 };
 
 /// Reads the bytes that Writer wrote. Lengths are not trusted: each is checked against the number of bytes left.
@@ -120,10 +152,9 @@ std::optional<Reader> read_start(std::string_view bytes, std::uint64_t study, La
 
 }  // namespace
 
-std::string encode(const LayerResults& results, std::uint64_t study) {
-  Writer out;
-  out.bytes.reserve(bytes_of(results));
-  out.bytes += kMagic;
+void encode(const LayerResults& results, std::uint64_t study, const PutBytes& put) {
+  Writer out(put);
+  out.raw(kMagic);
   out.number(study);
   out.number<std::int32_t>(results.dump);
   out.text(results.sample);
@@ -141,8 +172,14 @@ std::string encode(const LayerResults& results, std::uint64_t study) {
     out.number(block.block);
     out.number(block.hash);
   }
-  out.number(checksum(out.bytes));
-  return std::move(out.bytes);
+  out.finish();
+}
+
+std::string encode(const LayerResults& results, std::uint64_t study) {
+  std::string bytes;
+  bytes.reserve(bytes_of(results));
+  encode(results, study, [&](std::string_view more) { bytes += more; });
+  return bytes;
 }
 
 std::optional<LayerResults> decode_layer_results(std::string_view bytes, std::uint64_t study) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,7 +11,12 @@
 
 namespace attest {
 
+/// Gets the bytes piece by piece.
+using PutBytes = std::function<void(std::string_view)>;
+
 /// `study` identifies the study. Bytes of one study are not decoded for another.
+void encode(const LayerResults& results, std::uint64_t study, const PutBytes& put);
+/// The same bytes in one piece.
 std::string encode(const LayerResults& results, std::uint64_t study);
 
 /// Empty if the bytes are truncated, damaged, or of another study.

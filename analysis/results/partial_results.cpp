@@ -39,7 +39,12 @@ constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;  // of the study an
 /// The kernel frees the pages of a removed file in the thread that removes it: 0.3 s per GB in one thread.
 constexpr int kRemovingThreads = 8;
 constexpr int kRemovingTries = 3;
-constexpr std::chrono::milliseconds kRemovingPause{50};
+/// Between tries to remove the folder itself: doubled each time.
+constexpr std::chrono::milliseconds kShortestPause{1}, kLongestPause{64};
+
+/// Not synced to disk: a file damaged by a power failure fails its checksum and is computed again. With small layers,
+/// syncing would take longer than computing.
+AtomicFileOptions of_unit_file() { return {.sync = false}; }
 
 [[noreturn]] void fail_not_a_file(const std::string& folder, std::string_view name) {
   throw InputError(fmt::format("'{}/{}' is not a file; start over with --force", folder, name));
@@ -210,11 +215,11 @@ PartialResults::PartialResults(const std::string& folder, Start start, const std
 
 PartialResults::~PartialResults() {
   member_.reset();
-  // A network file system keeps a removed file that is open under another name, for some time also after it is closed,
-  // and so the folder of a finished study.
-  for (int tries = 0; tries < kRemovingTries && ::rmdir(folder_.c_str()) != 0 && errno == ENOTEMPTY; ++tries) {
-    if (exists(folder_)) return;
-    std::this_thread::sleep_for(kRemovingPause);
+  // Another process may be about to leave. A network file system keeps a removed file that is open under another name,
+  // for some time also after it is closed, and so the folder of a finished study.
+  for (auto pause = kShortestPause; ::rmdir(folder_.c_str()) != 0 && errno == ENOTEMPTY; pause *= 2) {
+    if (pause > kLongestPause || exists(folder_)) return;
+    std::this_thread::sleep_for(pause);
   }
 }
 
@@ -291,13 +296,13 @@ std::optional<LayerResults> PartialResults::load(const UnitKey& unit) const {
 }
 
 void PartialResults::store(const UnitKey& unit, const LayerResults& results) const {
-  store_bytes(unit, encode(results));
+  AtomicFile file(path_of(unit_file(unit)), of_unit_file());
+  attest::encode(results, study_hash_, [&](std::string_view bytes) { file.write(bytes); });
+  file.commit();
 }
 
 void PartialResults::store_bytes(const UnitKey& unit, std::string_view bytes) const {
-  // Not synced to disk: a file damaged by a power failure fails its checksum and is computed again. With small layers,
-  // syncing would take longer than computing.
-  write_atomically(path_of(unit_file(unit)), bytes, {.sync = false});
+  write_atomically(path_of(unit_file(unit)), bytes, of_unit_file());
 }
 
 std::string PartialResults::encode(const LayerResults& results) const { return attest::encode(results, study_hash_); }

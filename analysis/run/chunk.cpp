@@ -128,7 +128,6 @@ RunReport compute_chunk(PreparedStudy& run, const std::atomic<bool>& stop, const
         file.write(bytes);
       },
       stop, counting);
-  run.end_devices();
   require_unchanged(run.inputs);
   file.commit();
   PartialResults::remove_own_files(partial.folder());

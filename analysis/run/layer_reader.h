@@ -29,6 +29,9 @@ struct StreamOptions {
   InputHashes* hashes = nullptr;                ///< of the dumps, in their order; gets the blocks that are hashed
   UnitSink sink{};                              ///< gets every unit of the queue, also those finished by others
   const std::atomic<bool>* stop = nullptr;      ///< set when the user interrupts
+  /// Called by a pipeline when its LayerStudy has nothing left to compute, and all layer stores are gone; results may
+  /// still be waiting to be stored.
+  std::function<void(LayerStudy&)> computed{};
 };
 
 /// All references must outlive this object.

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <system_error>
 #include <utility>
@@ -19,7 +20,6 @@
 #include "analysis/study/settings_files.h"
 #include "analysis/study/weights_check.h"
 #include "dumps/base/error.h"
-#include "dumps/base/parallel_for.h"
 
 namespace attest {
 namespace {
@@ -128,18 +128,19 @@ std::vector<LayerStudy*> PreparedStudy::devices() const {
 
 std::string PreparedStudy::device_text() const { return devices_text(devices()); }
 
-void PreparedStudy::end_devices() {
-  const auto end = [](std::vector<std::unique_ptr<LayerStudy>> studies) {
-    try {
-      parallel_for(static_cast<int>(studies.size()), studies.size(), [&](int, std::size_t i) { studies[i].reset(); });
-    } catch (const std::system_error&) {  // no further thread can be started: one after the other
-    }
-  };
+void PreparedStudy::give_back(LayerStudy& computed) {
+  const std::lock_guard lock(ending_mutex);
+  const auto place = std::ranges::find(layer_studies, &computed, &std::unique_ptr<LayerStudy>::get);
   try {
-    ending = std::jthread(end, std::move(layer_studies));
-  } catch (const std::system_error&) {
+    ending.emplace_back(
+        [](std::unique_ptr<LayerStudy> study) {
+          const std::function<void()> end_of_device = study->end_of_device();
+          study.reset();
+          end_of_device();
+        },
+        std::move(*place));
+  } catch (const std::system_error&) {  // no further thread can be started: the end of the process gives it back
   }
-  layer_studies.clear();
 }
 
 void PreparedStudy::compute(UnitQueue& queue, const StudyPlan& part, const UnitSink& sink,
@@ -153,8 +154,10 @@ void PreparedStudy::compute(UnitQueue& queue, const StudyPlan& part, const UnitS
                 .hash_blocks = true,
                 .hashes = hashes.get(),
                 .sink = sink,
-                .stop = &stop},
+                .stop = &stop,
+                .computed = [this](LayerStudy& computed) { give_back(computed); }},
                observer);
+  layer_studies.clear();
 }
 
 void PreparedStudy::take_hashes(const UnitKey& unit, const LayerResults& found, UnitOrigin origin) const {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,20 +32,23 @@ struct PreparedStudy {
   Provenance provenance;
   std::string configuration;         ///< configuration_json()
   std::vector<std::string> notices;  ///< about the study: the same in each process that shares it
-  std::jthread ending;               ///< end_devices()
+  std::mutex ending_mutex;
+  std::vector<std::jthread> ending;  ///< each gives a device back
 
   std::vector<LayerStudy*> devices() const;
   std::string device_text() const;
 
-  /// Gives back what the devices hold, on another thread: to end CUDA takes as long as to write the results. The next
-  /// compute() starts the devices again.
-  void end_devices();
-  /// Computes the units of a queue, which are those of `part`, on the devices (stream_study.h).
+  /// Computes the units of a queue, which are those of `part`, on the devices (stream_study.h). A device that has
+  /// nothing left to compute is given back on another thread: that takes as long as to store the last results and to
+  /// write the file. The next compute() starts the devices again.
   void compute(UnitQueue& queue, const StudyPlan& part, const UnitSink& sink, const std::atomic<bool>& stop,
                const StudyObserver& observer);
   /// What another process has read beside this one need not be read again for its hash. Throws InputError if a unit
   /// was computed from another input.
   void take_hashes(const UnitKey& unit, const LayerResults& found, UnitOrigin origin) const;
+
+ private:
+  void give_back(LayerStudy& computed);
 };
 
 /// Opens and checks the inputs, begins to hash them, and starts the devices. The layer studies end when `stop` is set.

@@ -61,7 +61,6 @@ class StudyRun {
     const std::jthread lonely = tell_if_lonely(partial_, run_.options.processes, observer_);
     with_results([&](ResultsFinish& results, InputGuard& inputs) {
       compute(results, inputs);
-      run_.end_devices();
       finish(results, inputs);
     });
   }

@@ -8,8 +8,10 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "analysis/run/layer_handover.h"
@@ -76,17 +78,22 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
   const auto run_pipeline = [&](LayerStudy& layer_study) {
     try {
       const int layers = layers_at_once(plan, dumps, layer_study, layer_studies.size());
-      LayerHandover handover(layers, [&] {
+      std::optional<LayerHandover> handover(std::in_place, layers, [&] {
         auto layer = std::make_unique<AttentionLayer>(layer_study.layer_memory());
         layer->store = layer_study.make_layer_store();
         return layer;
       });
       UnitStore store(queue, options.sink, options.storing_threads);
-      UnitRunner runner(study, layer_study, static_cast<std::size_t>(layers - 1), handover, store, tally);
-      DeviceLock device = queue.device_lock(layer_study.identity(), layer_study.device());
-      LayerReader reader(study, plan, dumps, options, queue, device, handover);
-      const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
-      runner.run(options.stop, error.ended());
+      UnitRunner runner(study, layer_study, static_cast<std::size_t>(layers - 1), *handover, store, tally);
+      {
+        DeviceLock device = queue.device_lock(layer_study.identity(), layer_study.device());
+        LayerReader reader(study, plan, dumps, options, queue, device, *handover);
+        const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
+        runner.run(options.stop, error.ended());
+      }
+      handover.reset();
+      if (options.computed) options.computed(layer_study);
+      runner.store_all();
     } catch (...) {
       error.set_current(several ? layer_study.device() : "");
     }

@@ -21,13 +21,23 @@ void UnitRunner::run(const std::atomic<bool>* stop, const std::atomic<bool>& end
   }
 }
 
+void UnitRunner::store_all() {
+  try {
+    store_.drain();
+    report_progress();
+  } catch (...) {
+    report_what_is_stored();
+    throw;
+  }
+}
+
 void UnitRunner::run_all(const std::atomic<bool>* stop, const std::atomic<bool>& ended) {
   for (;;) {
     if (stop != nullptr && *stop) {
       finish_all();
       throw Interrupted("interrupted");
     }
-    if (ended) return finish_all();
+    if (ended) return finish_submitted();
     Delivery delivery;
     const LayerHandover::State state = handover_.receive(delivery);
     if (state == LayerHandover::State::delivered) {
@@ -35,7 +45,7 @@ void UnitRunner::run_all(const std::atomic<bool>* stop, const std::atomic<bool>&
     } else if (state == LayerHandover::State::waiting) {
       finish_submitted();
     } else {
-      return finish_all();
+      return finish_submitted();
     }
     report_progress();
   }

@@ -26,10 +26,12 @@ class UnitRunner {
         store_(store),
         tally_(tally) {}
 
-  /// Runs every unit that is handed over; the results of all are stored at the end. Throws InputError for a layer that
-  /// cannot be studied, Interrupted if `stop` is set. Returns early, with what it has begun stored, if `ended` is set:
-  /// another runner has failed. After an error what is finished is stored, too.
+  /// Runs every unit that is handed over. Throws InputError for a layer that cannot be studied, Interrupted if `stop`
+  /// is set. Returns early, with what it has begun finished, if `ended` is set: another runner has failed. After an
+  /// error what is finished is stored, too.
   void run(const std::atomic<bool>* stop, const std::atomic<bool>& ended);
+  /// After run(): waits until the results of all are stored. Uses neither the LayerStudy nor the handover.
+  void store_all();
 
  private:
   void run_all(const std::atomic<bool>* stop, const std::atomic<bool>& ended);

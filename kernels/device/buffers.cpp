@@ -1,11 +1,11 @@
-// Allocation of device memory and page-locked host memory. If device memory is short, the error gives needed and free
-// memory.
+// Allocation of device memory. If it is short, the error gives needed and free memory.
 #include "kernels/device/buffers.h"
 
 #include <string>
 
 #include "dumps/base/error.h"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/page_locked_memory.h"
 
 namespace attest {
 
@@ -25,11 +25,9 @@ std::byte* DeviceMemoryAllocator::allocate(std::size_t bytes) {
 void DeviceMemoryAllocator::free(std::byte* data) noexcept { ATTEST_CUDA_QUIET(cudaFree(data)); }
 
 std::byte* PageLockedAllocator::allocate(std::size_t bytes) {
-  void* p = nullptr;
-  ATTEST_CUDA(cudaHostAlloc(&p, bytes, cudaHostAllocPortable));
-  return static_cast<std::byte*>(p);
+  return static_cast<std::byte*>(allocate_page_locked(bytes));
 }
 
-void PageLockedAllocator::free(std::byte* data) noexcept { ATTEST_CUDA_QUIET(cudaFreeHost(data)); }
+void PageLockedAllocator::free(std::byte* data) noexcept { free_page_locked(data); }
 
 }  // namespace attest

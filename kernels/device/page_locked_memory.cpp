@@ -54,6 +54,34 @@ class Mapping {
   std::size_t size_;
 };
 
+/// What was locked after it was mapped; the rest is CUDA's own.
+class Mappings {
+ public:
+  void insert(void* p, Mapping mapping) {
+    const std::lock_guard lock(mutex_);
+    mappings_.emplace(p, std::move(mapping));
+  }
+  /// False if there is no such mapping. `before`: called if there is.
+  template <class Call>
+  bool erase(void* p, Call&& before) {
+    const std::lock_guard lock(mutex_);
+    const auto found = mappings_.find(p);
+    if (found == mappings_.end()) return false;
+    before();
+    mappings_.erase(found);
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<void*, Mapping> mappings_;
+};
+
+Mappings& mappings() {
+  static Mappings all;
+  return all;
+}
+
 class PageLockedMemory final : public std::pmr::memory_resource {
  public:
   explicit PageLockedMemory(int device) : device_(device) {}
@@ -61,45 +89,35 @@ class PageLockedMemory final : public std::pmr::memory_resource {
  private:
   void* do_allocate(std::size_t bytes, std::size_t) override {
     ATTEST_CUDA(cudaSetDevice(device_));
-    if (bytes >= kLargePage) {
-      Mapping mapping(bytes);
-      mapping.touch();
-      void* const p = mapping.data();
-      const std::size_t size = mapping.size();
-      insert(p, std::move(mapping));  // before it is locked: memory that is must not be unmapped
-      if (cudaHostRegister(p, size, cudaHostRegisterPortable) == cudaSuccess) return p;
-      cudaGetLastError();  // some systems cannot lock memory that CUDA did not allocate
-      erase(p);
-    }
-    void* p = nullptr;
-    ATTEST_CUDA(cudaHostAlloc(&p, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable));
-    return p;
+    return allocate_page_locked(bytes);
   }
-  void do_deallocate(void* p, std::size_t, std::size_t) override {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = mappings_.find(p); found != mappings_.end()) {
-      ATTEST_CUDA_QUIET(cudaHostUnregister(p));
-      mappings_.erase(found);
-    } else {
-      ATTEST_CUDA_QUIET(cudaFreeHost(p));
-    }
-  }
-  void insert(void* p, Mapping mapping) {
-    const std::lock_guard lock(mutex_);
-    mappings_.emplace(p, std::move(mapping));
-  }
-  void erase(void* p) {
-    const std::lock_guard lock(mutex_);
-    mappings_.erase(p);
-  }
+  void do_deallocate(void* p, std::size_t, std::size_t) override { free_page_locked(p); }
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
 
   const int device_;
-  std::mutex mutex_;
-  std::map<void*, Mapping> mappings_;
 };
 
 }  // namespace
+
+void* allocate_page_locked(std::size_t bytes) {
+  if (bytes >= kLargePage) {
+    Mapping mapping(bytes);
+    mapping.touch();
+    void* const p = mapping.data();
+    const std::size_t size = mapping.size();
+    mappings().insert(p, std::move(mapping));  // before it is locked: memory that is must not be unmapped
+    if (cudaHostRegister(p, size, cudaHostRegisterPortable) == cudaSuccess) return p;
+    cudaGetLastError();  // some systems cannot lock memory that CUDA did not allocate
+    mappings().erase(p, [] {});
+  }
+  void* p = nullptr;
+  ATTEST_CUDA(cudaHostAlloc(&p, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable));
+  return p;
+}
+
+void free_page_locked(void* p) noexcept {
+  if (!mappings().erase(p, [p] { ATTEST_CUDA_QUIET(cudaHostUnregister(p)); })) ATTEST_CUDA_QUIET(cudaFreeHost(p));
+}
 
 std::pmr::memory_resource* page_locked_memory(int device) {
   static std::mutex mutex;

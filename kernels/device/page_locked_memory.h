@@ -1,12 +1,17 @@
-// Page-locked host memory for whole layers.
+// Page-locked host memory: copies between it and the device run asynchronously at full bus speed.
 #pragma once
 
+#include <cstddef>
 #include <memory_resource>
 
 namespace attest {
 
-/// Copies between this memory and the device run asynchronously at full bus speed. The resource lives as long as the
-/// program.
+/// For the current device, visible to all. Throws DeviceError.
+void* allocate_page_locked(std::size_t bytes);
+/// On any device; null is ignored.
+void free_page_locked(void* p) noexcept;
+
+/// The same as a resource that lives as long as the program.
 std::pmr::memory_resource* page_locked_memory(int device);
 
 }  // namespace attest
