@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
-#include <functional>
 #include <limits>
 #include <thread>
 
@@ -144,11 +143,11 @@ class CudaLayerStudy final : public LayerStudy {
     if (!ring_) ring_ = std::make_shared<CudaPieceRing>(device_);
     return std::make_shared<CudaLayerStore>(device_, ring_, room_);
   }
-  std::function<void()> end_of_device() const override {
-    return [device = device_] {
-      ATTEST_CUDA_QUIET(cudaSetDevice(device));
-      ATTEST_CUDA_QUIET(cudaDeviceReset());
-    };
+  /// With two H200 and 46 GB of buffers on each, freeing these first took 0.04 to 0.1 s more.
+  bool end_device() override {
+    ATTEST_CUDA_QUIET(cudaSetDevice(device_));
+    ATTEST_CUDA_QUIET(cudaDeviceReset());
+    return true;
   }
   std::string identity() const override { return identity_; }
   std::string device() const override { return name_ + " (cuda:" + std::to_string(device_) + ")"; }

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <string>
@@ -55,11 +54,10 @@ class LayerStudy {
   /// submitted are dropped. Null: they never do.
   void end_when(const std::atomic<bool>* stop) { stop_ = stop; }
 
-  /// Gives the device back to the system, as the end of the process would: to be called when this object and the layer
-  /// stores that it has made are gone, and nothing else in this process uses the device.
-  virtual std::function<void()> end_of_device() const {
-    return [] {};
-  }
+  /// Gives the device back to the system, as the end of the process would. Nothing else in this process may use the
+  /// device, and the layer stores that this object has made must be gone. True: the buffers of this object went with
+  /// the device, and its destructor must not be called.
+  virtual bool end_device() { return false; }
 
   /// Digits that no other GPU has, on any machine; empty for a device that processes may use at the same time.
   virtual std::string identity() const { return ""; }

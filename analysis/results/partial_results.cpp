@@ -37,7 +37,7 @@ constexpr std::string_view kUnitPrefix = "unit-";
 constexpr std::string_view kNotePrefix = "note-";
 constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;  // of the study and of notes
 /// The kernel frees the pages of a removed file in the thread that removes it: 0.3 s per GB in one thread.
-constexpr int kRemovingThreads = 8;
+constexpr int kRemovingThreads = 16;
 constexpr int kRemovingTries = 3;
 /// Between tries to remove the folder itself: doubled each time.
 constexpr std::chrono::milliseconds kShortestPause{1}, kLongestPause{64};

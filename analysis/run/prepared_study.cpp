@@ -4,9 +4,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "analysis/layer/make_layer_study.h"
@@ -134,9 +134,7 @@ void PreparedStudy::give_back(LayerStudy& computed) {
   try {
     ending.emplace_back(
         [](std::unique_ptr<LayerStudy> study) {
-          const std::function<void()> end_of_device = study->end_of_device();
-          study.reset();
-          end_of_device();
+          if (study->end_device()) std::ignore = study.release();
         },
         std::move(*place));
   } catch (const std::system_error&) {  // no further thread can be started: the end of the process gives it back
