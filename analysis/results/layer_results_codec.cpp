@@ -1,6 +1,7 @@
 // Encoding and decoding of a layer's results.
 #include "analysis/results/layer_results_codec.h"
 
+#include <algorithm>
 #include <bit>
 #include <concepts>
 #include <cstring>
@@ -14,8 +15,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kMagic = "attest unit 3\n";
-
-std::uint64_t checksum(std::string_view bytes) { return hash_of(std::as_bytes(std::span(bytes))); }
 
 /// Passes values on as they are, without a copy of the whole: they are most of the time of a unit with many queries.
 class Writer {
@@ -75,50 +74,56 @@ class Writer {
 /// Reads the bytes that Writer wrote. Lengths are not trusted: each is checked against the number of bytes left.
 class Reader {
  public:
-  explicit Reader(std::string_view bytes) : left_(bytes) {}
+  Reader(const TakeBytes& take, std::uint64_t size) : take_(take), left_(size) {}
 
   template <std::integral Number>
   Number number() {
     Number value{};
-    if (left_.size() < sizeof value) {
-      failed_ = true;
-      left_ = {};
-      return value;
-    }
-    std::memcpy(&value, left_.data(), sizeof value);
-    left_.remove_prefix(sizeof value);
+    take(std::as_writable_bytes(std::span(&value, 1)));
     return value;
   }
-  std::string_view text() {
-    const auto size = number<std::uint64_t>();
-    if (size > left_.size()) {
-      failed_ = true;
-      left_ = {};
-      return {};
-    }
-    const std::string_view value = left_.substr(0, size);
-    left_.remove_prefix(size);
-    return value;
-  }
+  std::string text() { return values<std::string>(number<std::uint64_t>()); }
+  std::string text(std::uint64_t size) { return values<std::string>(size); }
   std::vector<MetricValues> metrics() {
     std::vector<MetricValues> all;
     for (auto count = number<std::uint64_t>(); count > 0 && !failed_; --count) {
       MetricValues& metric = all.emplace_back();
       metric.name = text();
       metric.axes = static_cast<MetricAxes>(number<std::uint8_t>());
-      const std::string_view raw = text();
-      failed_ = failed_ || raw.size() % sizeof(float) != 0;
-      metric.values.resize(raw.size() / sizeof(float));
-      if (metric.values.empty()) continue;  // memcpy takes no null pointer
-      std::memcpy(metric.values.data(), raw.data(), metric.values.size() * sizeof(float));
+      const auto bytes = number<std::uint64_t>();
+      failed_ = failed_ || bytes % sizeof(float) != 0;
+      metric.values = values<std::vector<float>>(bytes / sizeof(float));
     }
     return all;
   }
   bool failed() const { return failed_; }
-  bool at_end() const { return left_.empty(); }
+  /// Whether nothing but the checksum is left, and it is that of all.
+  bool ends_well() {
+    const std::uint64_t expected = hash_.digest();
+    return number<std::uint64_t>() == expected && !failed_ && left_ == 0;
+  }
 
  private:
-  std::string_view left_;
+  template <class Values>
+  Values values(std::uint64_t count) {
+    Values found;
+    failed_ = failed_ || count > left_ / sizeof(found[0]);
+    if (failed_) return found;
+    found.resize(count);
+    take(std::as_writable_bytes(std::span(found)));
+    return found;
+  }
+  void take(std::span<std::byte> bytes) {
+    failed_ = failed_ || bytes.size() > left_;
+    if (failed_) return;
+    take_(bytes);
+    hash_.update(bytes);
+    left_ -= bytes.size();
+  }
+
+  const TakeBytes& take_;
+  std::uint64_t left_;
+  ContentHash hash_;
   bool failed_ = false;
 };
 
@@ -132,22 +137,6 @@ std::size_t bytes_of(const LayerResults& results) {
   count(results.scores);
   for (const SelectorLayerResults& selector : results.selectors) count(selector.metrics);
   return bytes;
-}
-
-/// Checks the bytes as a whole and reads what stands before the metrics. Empty if the bytes are not valid.
-std::optional<Reader> read_start(std::string_view bytes, std::uint64_t study, LayerResults& results) {
-  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + sizeof(std::uint64_t)) return std::nullopt;
-  const std::string_view body = bytes.substr(0, bytes.size() - sizeof(std::uint64_t));
-  if (Reader(bytes.substr(body.size())).number<std::uint64_t>() != checksum(body)) return std::nullopt;
-  Reader in(body.substr(kMagic.size()));
-  if (in.number<std::uint64_t>() != study) return std::nullopt;
-  results.dump = in.number<std::int32_t>();
-  results.sample = in.text();
-  results.layer = in.number<std::int32_t>();
-  results.done = in.number<std::uint8_t>() != 0;
-  results.computed_by = in.text();
-  if (in.failed()) return std::nullopt;
-  return in;
 }
 
 }  // namespace
@@ -182,11 +171,15 @@ std::string encode(const LayerResults& results, std::uint64_t study) {
   return bytes;
 }
 
-std::optional<LayerResults> decode_layer_results(std::string_view bytes, std::uint64_t study) {
+std::optional<LayerResults> decode_layer_results(const TakeBytes& take, std::uint64_t size, std::uint64_t study) {
+  Reader in(take, size);
+  if (in.text(kMagic.size()) != kMagic || in.number<std::uint64_t>() != study) return std::nullopt;
   LayerResults results;
-  std::optional<Reader> start = read_start(bytes, study, results);
-  if (!start) return std::nullopt;
-  Reader& in = *start;
+  results.dump = in.number<std::int32_t>();
+  results.sample = in.text();
+  results.layer = in.number<std::int32_t>();
+  results.done = in.number<std::uint8_t>() != 0;
+  results.computed_by = in.text();
   results.scores = in.metrics();
   for (auto count = in.number<std::uint64_t>(); count > 0 && !in.failed(); --count) {
     SelectorLayerResults& selector = results.selectors.emplace_back();
@@ -197,8 +190,18 @@ std::optional<LayerResults> decode_layer_results(std::string_view bytes, std::ui
     const auto block = in.number<std::uint64_t>();
     results.input_blocks.push_back({block, in.number<std::uint64_t>()});
   }
-  if (in.failed() || !in.at_end()) return std::nullopt;
+  if (!in.ends_well()) return std::nullopt;
   return results;
+}
+
+std::optional<LayerResults> decode_layer_results(std::string_view bytes, std::uint64_t study) {
+  std::span left = std::as_bytes(std::span(bytes));
+  return decode_layer_results(
+      [&](std::span<std::byte> out) {
+        std::ranges::copy(left.first(out.size()), out.begin());
+        left = left.subspan(out.size());
+      },
+      left.size(), study);
 }
 
 }  // namespace attest

@@ -66,20 +66,28 @@ bool ours(const std::string& name) {
          AtomicFile::is_temporary_name(name) || FolderMember::is_file_name(name);
 }
 
-/// Empty if there is no such file, or if it cannot be read, is not a regular one, is a link or has more bytes.
-std::optional<std::string> read_file(const std::string& path, std::size_t most) {
+/// What `read` makes of a file. Empty if there is no such file, or if it cannot be read, is not a regular one, is a
+/// link or has more bytes.
+template <class Read>
+auto read_with(const std::string& path, std::size_t most, Read&& read) -> decltype(read(InputFile(path))) {
   try {
     if (fs::is_symlink(path)) return std::nullopt;
     const InputFile file(path);
     if (file.size() > most) return std::nullopt;
-    std::string content(file.size(), '\0');
-    file.read(0, std::as_writable_bytes(std::span(content)));
-    return content;
+    return read(file);
   } catch (const InputError&) {
     return std::nullopt;
   } catch (const fs::filesystem_error&) {
     return std::nullopt;
   }
+}
+
+std::optional<std::string> read_file(const std::string& path, std::size_t most) {
+  return read_with(path, most, [](const InputFile& file) -> std::optional<std::string> {
+    std::string content(file.size(), '\0');
+    file.read(0, std::as_writable_bytes(std::span(content)));
+    return content;
+  });
 }
 
 /// Its own files are written by rename, never through a link, a pipe or into a folder of that name.
@@ -291,8 +299,14 @@ UnitState PartialResults::state(const UnitKey& unit) const {
 
 std::optional<LayerResults> PartialResults::load(const UnitKey& unit) const {
   const std::size_t most = study_ != nullptr ? max_unit_bytes(unit, *study_) : std::numeric_limits<std::size_t>::max();
-  const std::optional<std::string> bytes = read_file(path_of(unit_file(unit)), most);
-  return bytes ? decode(unit, *bytes) : std::nullopt;
+  return read_with(path_of(unit_file(unit)), most, [&](const InputFile& file) {
+    std::uint64_t at = 0;
+    const auto take = [&](std::span<std::byte> bytes) {
+      file.read(at, bytes);
+      at += bytes.size();
+    };
+    return checked(unit, decode_layer_results(take, file.size(), study_hash_));
+  });
 }
 
 void PartialResults::store(const UnitKey& unit, const LayerResults& results) const {
@@ -308,7 +322,10 @@ void PartialResults::store_bytes(const UnitKey& unit, std::string_view bytes) co
 std::string PartialResults::encode(const LayerResults& results) const { return attest::encode(results, study_hash_); }
 
 std::optional<LayerResults> PartialResults::decode(const UnitKey& unit, std::string_view bytes) const {
-  std::optional<LayerResults> results = decode_layer_results(bytes, study_hash_);
+  return checked(unit, decode_layer_results(bytes, study_hash_));
+}
+
+std::optional<LayerResults> PartialResults::checked(const UnitKey& unit, std::optional<LayerResults> results) const {
   const bool belongs = results && results->dump == static_cast<int>(unit.dump) && results->layer == unit.layer &&
                        (study_ == nullptr || belongs_to(*results, unit, *study_));
   return belongs ? std::move(results) : std::nullopt;

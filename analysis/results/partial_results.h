@@ -98,6 +98,8 @@ class PartialResults {
   static std::string name_of(const std::optional<FolderProcess>& process) { return process ? process->name() : ""; }
   bool begin_or_join(Start start, const std::string& study_json);
   std::string path_of(std::string_view name) const;
+  /// Empty unless they belong to this unit of the study.
+  std::optional<LayerResults> checked(const UnitKey& unit, std::optional<LayerResults> results) const;
 
   const Study* study_;
   std::string folder_;

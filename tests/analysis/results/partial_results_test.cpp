@@ -50,6 +50,23 @@ TEST(LayerResultsCodec, BringsBackEveryField) {
   expect_same(again, results);
 }
 
+/// Long arrays are written and read without a copy of the whole.
+TEST(LayerResultsCodec, LongArraysAreInPlace) {
+  LayerResults results = unit();
+  std::vector<float>& values = results.selectors[0].metrics[0].values;
+  values.resize(5000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  std::size_t longest = 0;
+  std::string bytes;
+  encode(results, 7, [&](std::string_view piece) {
+    bytes += piece;
+    longest = std::max(longest, piece.size());
+  });
+  EXPECT_EQ(longest, values.size() * sizeof(float));
+  EXPECT_EQ(bytes, encode(results, 7));
+  expect_same(decode_layer_results(bytes, 7).value(), results);
+}
+
 TEST(LayerResultsCodec, RefusesAnyOtherBytes) {
   const std::string bytes = encode(unit(), 7);
   EXPECT_EQ(decode_layer_results(bytes, 8), std::nullopt) << "of another study";
