@@ -55,6 +55,11 @@ def run(checkout, *arguments):
           "1 passed, 0 failed, 4 skipped"]),
     (("-R", "^[abd]$"), ["  1 are labelled slow (tests/run --all runs them)", "  1 are labelled torch (tests/run --all runs them)",
                          "1 passed, 0 failed, 2 skipped"]),
+    (("-LE", "torch"), ["  2 are labelled slow (tests/run --all runs them)", "1 passed, 0 failed, 2 skipped"]),
+    (("--label-exclude=slow",), ["  1 are labelled torch (tests/run --all runs them)", "1 passed, 0 failed, 1 skipped"]),
+    (("-LE", "slow", "--label-exclude", "torch"), ["  2 are labelled slow (tests/run --all runs them)",
+        "  1 are labelled torch (tests/run --all runs them)", "1 passed, 0 failed, 3 skipped"]),
+    (("--all", "-LE", "torch"), ["3 passed, 0 failed, 0 skipped"]),
     (("--all", "-R", "^[abd]$"), ["3 passed, 0 failed, 0 skipped"])])
 def test_what_is_left_out_is_counted_of_what_was_asked_for(checkout, arguments, lines):
     done = run(checkout, *arguments)
