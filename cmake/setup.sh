@@ -94,8 +94,7 @@ tests header gmock/gmock.h libgmock-dev gtest"
 
 all_missing() { missing needed && { [ -z "$tests" ] || missing tests; }; }
 
-wheel_files() { # the requirements files of this set-up, for .venv
-  [ -z "${ATTEST_PYTHON-}" ] || return 0
+wheel_files() { # the requirements files of this set-up
   echo requirements.txt
   [ -z "$torch" ] || echo cmake/requirements-torch.txt
   [ -z "$tests" ] || echo cmake/requirements-tests.txt
@@ -104,39 +103,57 @@ wheel_files() { # the requirements files of this set-up, for .venv
   [ -z "$references" ] || echo cmake/requirements-references.txt
 }
 
-# Succeeds if an environment (by default .venv) has every pinned version of a requirements file.
-has_requirements() { # has_requirements FILE [ENVIRONMENT]
-  local python=${2:-$venv}/bin/python
-  [ -x "$python" ] && "$python" - "$1" <<'PYTHON'
+# Names the packages of a requirements file that an interpreter lacks; with `pinned`, also those of another version.
+lacking() { # lacking FILE PYTHON [pinned]
+  "$2" - "$1" "${3-}" <<'PYTHON'
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
 for line in open(sys.argv[1]):
     name, _, pin = line.partition("#")[0].strip().partition("==")
     try:
-        if name and version(name).partition("+")[0] != pin:
-            sys.exit(1)
+        if name and version(name).partition("+")[0] != pin and sys.argv[2] == "pinned":
+            print(name)
     except PackageNotFoundError:
-        sys.exit(1)
+        print(name)
 PYTHON
+}
+
+# Succeeds if an environment (by default .venv) has every pinned version of a requirements file.
+has_requirements() { # has_requirements FILE [ENVIRONMENT]
+  local python=${2:-$venv}/bin/python lacks
+  [ -x "$python" ] && lacks=$(lacking "$1" "$python" pinned) && [ -z "$lacks" ]
+}
+
+lacking_in_attest_python() { # of the packages of this set-up; cmake and ninja may come from elsewhere
+  local file
+  for file in $(wheel_files); do
+    lacking "$file" "$ATTEST_PYTHON" | grep -vxE 'cmake|ninja' || true
+  done
 }
 
 has_nvcc() { PATH=$venv/bin:$PATH cmake -P cmake/find_nvcc.cmake >>"$log" 2>&1; }
 
 # Ends a set-up that can install nothing: names all that is missing at once, and how to point to what is elsewhere.
 fail_missing() { # fail_missing WHY
-  local debian conda file wheels=()
+  local debian conda file packages= wheels=()
   debian=$(all_missing | cut -d' ' -f1 | tr '\n' ' ')
   conda=$(all_missing | cut -d' ' -f2 | sort -u | tr '\n' ' ')
-  for file in $(wheel_files); do
-    has_requirements "$file" || wheels+=(-r "$file")
-  done
+  if [ -n "${ATTEST_PYTHON-}" ]; then
+    packages=$(echo $(lacking_in_attest_python))
+  else
+    for file in $(wheel_files); do
+      has_requirements "$file" || wheels+=(-r "$file")
+    done
+  fi
   [ "$preset" != release ] || has_nvcc || wheels+=(-r cmake/requirements-nvcc.txt)
   say "$1. Missing are:"
   if [ -n "$debian" ]; then
     say "  Debian's packages  apt-get install --no-install-recommends ${debian% }"
     say "  or conda's         conda install -c conda-forge ${conda% }"
   fi
+  [ -z "$packages" ] || say "  Python's packages  $ATTEST_PYTHON -m pip install $packages"
+  [ -z "$packages" ] || say "  or all in a .venv  unset ATTEST_PYTHON"
   [ ${#wheels[@]} = 0 ] || say "  wheels             python3 -m venv .venv && .venv/bin/pip install ${wheels[*]}"
   say "What is installed elsewhere is found through CMAKE_PREFIX_PATH=/prefix (libraries; conda's is \$CONDA_PREFIX),"
   say "CXX=/compiler, CUDACXX=/nvcc (ATTEST_CUDA=0: without CUDA) and ATTEST_PYTHON=/python, an interpreter with" \
@@ -207,15 +224,21 @@ wheels() { # wheels WHAT FILE
 
 if [ -n "${ATTEST_PYTHON-}" ]; then
   lacks=$("$ATTEST_PYTHON" -c '
+import sys
 from importlib.util import find_spec
-print(*(m for m in ("torch", "numpy", "h5py", "safetensors", "transformers") if not find_spec(m)))') ||
+known = ("torch", "numpy", "h5py", "safetensors", "transformers", *sys.argv[1:])
+print(*(m for m in known if not find_spec(m)))' ${tests:+pytest}) ||
     fail "ATTEST_PYTHON=$ATTEST_PYTHON is no Python that runs."
-  [[ -z $torch || " $lacks " != *" torch "* ]] ||
-    fail "ATTEST_PYTHON=$ATTEST_PYTHON has no torch: install it there (cmake/requirements-torch.txt), or unset" \
-      "ATTEST_PYTHON."
+  for module in ${torch:+torch} ${tests:+pytest}; do
+    [[ " $lacks " != *" $module "* ]] || fail_missing "ATTEST_PYTHON=$ATTEST_PYTHON has no $module"
+  done
   [ -z "$lacks" ] ||
     say "$ATTEST_PYTHON has no ${lacks// /, }: attest capture takes torch, transformers, numpy and h5py;" \
       "attest bench takes torch; attest import takes numpy and h5py."
+  if [ -n "$tests" ]; then
+    lacks=$(echo $(lacking cmake/requirements-tests.txt "$ATTEST_PYTHON"))
+    [ -z "$lacks" ] || say "$ATTEST_PYTHON has no ${lacks// /, }: tests that take them are skipped."
+  fi
 else
   wheels "the wheels of requirements.txt" requirements.txt
   [ -z "$torch" ] || wheels "torch and transformers (some 3 GB)" cmake/requirements-torch.txt

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -155,8 +156,8 @@ double label_width(const Figure& figure, const Panel& panel, AxisOf which, doubl
   return text_scale * (kTicGap + kTicCharacterWidth * static_cast<double>(longest));
 }
 
-/// How far tic labels of a horizontal axis of this length reach beyond the right end of the frame.
-double overhang(const Figure& figure, const Panel& panel, double length_in, double text_scale) {
+/// How far tic labels of a horizontal axis of this length reach beyond an end of the frame.
+double overhang(const Figure& figure, const Panel& panel, bool right, double length_in, double text_scale) {
   const TicSpace space{
       .length_in = length_in, .character_in = kTicCharacterWidth * text_scale, .line_in = kLineHeight * text_scale};
   const Range range = axis_range(figure, panel, AxisOf::x);
@@ -164,7 +165,8 @@ double overhang(const Figure& figure, const Panel& panel, double length_in, doub
   double most = 0;
   for (const Tic& tic : axis_tics(figure, panel, AxisOf::x, space)) {
     const double from_low = (place(tic.at) - place(range.low)) / (place(range.high) - place(range.low));
-    const double to_end = panel.x.scale == Scale::deficit ? from_low : 1 - from_low;  // quality grows to the right
+    const bool low_end = right == (panel.x.scale == Scale::deficit);  // quality grows to the right
+    const double to_end = low_end ? from_low : 1 - from_low;
     const double half = space.character_in * static_cast<double>(label_characters(tic)) / 2;
     if (std::isfinite(to_end)) most = std::max(most, half - to_end * length_in);
   }
@@ -211,15 +213,25 @@ FigureLayout layout_of(const Figure& figure, const PageStyle& page) {
       if (panel.show_x) below[row] = kXLabels * text;
     }
 
-  double beside = 0;
-  for (double margin : left) beside += margin;
-  for (double margin : right) beside += margin;
+  const auto width_beside = [&](double far_right) {  // of a panel
+    return (layout.width_in - std::reduce(left.begin(), left.end()) - std::reduce(right.begin(), right.end()) -
+            far_right) /
+           columns;
+  };
+  const auto reach = [&](int row, int column, bool to_right, double width) {
+    if (!exists(row, column) || !figure.panels[index_of(row, column)].show_x) return 0.0;
+    return overhang(figure, figure.panels[index_of(row, column)], to_right, width, text);
+  };
+  const double widest = width_beside(kGap);
   double far_right = kGap;  // beside the last column, as much as its labels take
-  for (int row = 0; row < rows; ++row)
-    if (exists(row, columns - 1) && figure.panels[index_of(row, columns - 1)].show_x)
-      far_right = std::max(far_right, overhang(figure, figure.panels[index_of(row, columns - 1)],
-                                               (layout.width_in - beside - kGap) / columns, text));
-  const double panel_width = (layout.width_in - beside - far_right) / columns;
+  for (int row = 0; row < rows; ++row) {
+    far_right = std::max(far_right, reach(row, columns - 1, true, widest));
+    for (int column = 1; column < columns; ++column) {
+      const double labels = reach(row, column - 1, true, widest) + reach(row, column, false, widest);
+      left[column] = std::max(left[column], labels + kTicCharacterWidth * text - right[column - 1]);
+    }
+  }
+  const double panel_width = width_beside(far_right);
   std::vector<double> frames, above(rows, kTitleHeight * text);  // left ends of the frames of a row
   double x = 0;
   for (int column = 0; column < columns; ++column) {

@@ -49,7 +49,7 @@ def test_the_readme_is_read_in_minutes():
 
 
 # With a place holder for a part (X, NAME), and files of other projects.
-NAMED = re.compile(r"(?<![\w/.-])(?:[\w.-]+/)*([\w-]+\.(?:cpp|cuh|cu|h|cmake|sh|js|py))\b(?!\.\w)")
+NAMED = re.compile(r"(?<![\w/.-])(?:[\w.-]+/)*[\w-]+\.(?:cpp|cuh|cu|h|cmake|sh|js|py)\b(?!\.\w)")
 PLACE_HOLDER = re.compile(r"X(_.*)?\.|NAME|_")
 OTHERS = {
     "CUDAStream.h", "ann_attention.py", "controller.py", "flash_fwd_int4_sparse_kernel_v2.h", "kv_cache.py",
@@ -66,15 +66,33 @@ def words(path):
             yield re.sub(r"https?://\S+", "", line[line.index(mark):])
 
 
+FILES = [path for folder in (*FOLDERS, "cmake") for path in (ROOT / folder).rglob("*") if path.is_file()]
+NAMES = {path.name for path in FILES}
+
+
+def is_there(name, path):
+    """A name alone is that of a file anywhere; one with folders is a path from a folder that `path` is in."""
+    last = name.rpartition("/")[2]
+    if last in OTHERS or PLACE_HOLDER.match(last):
+        return True
+    return any((folder / name).exists() for folder in path.parents if folder.is_relative_to(ROOT)) if "/" in name else name in NAMES
+
+
 def test_files_that_are_named_exist():
-    files = [path for folder in (*FOLDERS, "cmake") for path in (ROOT / folder).rglob("*") if path.is_file()]
-    known = {path.name for path in files} | OTHERS
-    read = [*DOCUMENTS[:2], *(path for path in files if path.suffix in {".md", *COMMENTS})]
+    read = [*DOCUMENTS[:2], *(path for path in FILES if path.suffix in {".md", *COMMENTS})]
     assert len(read) > 1000
     unknown = [f"{path.relative_to(ROOT)}: {name}" for path in read for line in words(path) for name in NAMED.findall(line)
-               if name not in known and not PLACE_HOLDER.match(name)]
+               if not is_there(name, path)]
     assert not unknown
 
 
 def test_a_file_that_is_named_is_found():
-    assert NAMED.findall("// See a/b_cuda.cu, x.h.") == ["b_cuda.cu", "x.h"]
+    assert NAMED.findall("// See a/b_cuda.cu, x.h.") == ["a/b_cuda.cu", "x.h"]
+    assert NAMED.findall("`../a/b.py`") == ["../a/b.py"]
+
+
+@pytest.mark.parametrize("name, there", [
+    ("selectors/ffd.cpp", True), ("kernels/selectors/ffd.cpp", True), ("../selectors/ffd.cpp", True), ("ffd.cpp", True), ("selectors/NAME.cpp", True),
+    ("evaluation/quest_attention.py", True), ("decode/ffd.cpp", False), ("base/error.h", False), ("ffd_of_old.cpp", False)])
+def test_a_path_is_one_from_a_folder_of_the_document(name, there):
+    assert is_there(name, ROOT / "kernels/quantize/ffd_thumbnail.h") == there

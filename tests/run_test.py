@@ -55,6 +55,11 @@ def run(checkout, *arguments):
           "1 passed, 0 failed, 4 skipped"]),
     (("-R", "^[abd]$"), ["  1 are labelled slow (tests/run --all runs them)", "  1 are labelled torch (tests/run --all runs them)",
                          "1 passed, 0 failed, 2 skipped"]),
+    (("-LE", "torch"), ["  2 are labelled slow (tests/run --all runs them)", "1 passed, 0 failed, 2 skipped"]),
+    (("--label-exclude=slow",), ["  1 are labelled torch (tests/run --all runs them)", "1 passed, 0 failed, 1 skipped"]),
+    (("-LE", "slow", "--label-exclude", "torch"), ["  2 are labelled slow (tests/run --all runs them)",
+        "  1 are labelled torch (tests/run --all runs them)", "1 passed, 0 failed, 3 skipped"]),
+    (("--all", "-LE", "torch"), ["3 passed, 0 failed, 0 skipped"]),
     (("--all", "-R", "^[abd]$"), ["3 passed, 0 failed, 0 skipped"])])
 def test_what_is_left_out_is_counted_of_what_was_asked_for(checkout, arguments, lines):
     done = run(checkout, *arguments)
@@ -96,6 +101,30 @@ def test_the_tests_of_a_script_are_counted(script, last, tmp_path):
                                     f"set_tests_properties(a_test.py PROPERTIES SKIP_REGULAR_EXPRESSION {skip})\n")
     assert lines[-1] == last and code == (0 if ", 0 failed" in last and not last.startswith("0 passed") else 1)
     assert ("  1 says: no torch here" in lines) == ("1 skipped" in last)
+
+
+GOOGLE = """<testsuites tests="5" failures="{failures}" disabled="1" name="AllTests"><testsuite name="A">
+<testcase name="B" status="run" result="completed" classname="A" />
+<testcase name="C" status="run" result="skipped" classname="A">
+<skipped message="X_test.cpp:4&#x0A;no such&#x0A;file system"><![CDATA[X_test.cpp:4
+no such
+file system]]></skipped></testcase>
+<testcase name="D" status="run" result="skipped" classname="A"><skipped message="X_test.cpp:5&#x0A;">a</skipped></testcase>
+<testcase name="E" status="run" result="completed" classname="A">{failure}</testcase>
+<testcase name="DISABLED_F" status="notrun" result="suppressed" classname="A" />
+</testsuite></testsuites>"""  # of GoogleTest 1.12
+
+
+@pytest.mark.parametrize("failures, program, last", [
+    (0, "true", "2 passed, 0 failed, 2 skipped"), (1, "false", "1 passed, 1 failed, 2 skipped"),
+    (0, "false", "0 passed, 1 failed, 0 skipped")])  # ended with a status after the report
+def test_the_tests_of_a_suite_are_counted(failures, program, last, tmp_path):
+    report = tmp_path / "reports/kernels/All/A.xml"
+    report.parent.mkdir(parents=True)
+    report.write_text(GOOGLE.format(failures=failures, failure=failures * '<failure message="X_test.cpp:6"/><failure message="X_test.cpp:7"/>'))
+    code, lines = summary(tmp_path, f"add_test(kernels/All/A {program})")
+    assert (code, lines[-1]) == (program == "false", last)
+    assert lines[:-1] == (["Skipped:", "  1 says: no such file system", "  1 says: no reason given"] if "2 skipped" in last else [])
 
 
 def summary(folder, tests, *left_out):

@@ -91,7 +91,7 @@ Json number(double value) {
   return value;
 }
 
-/// The fields that attest/tasks/runs.py reads.
+/// The fields that python/attest/tasks/runs.py reads.
 Json selector_json(const StudySelector& selector, const std::string& text) {
   Json settings = Json::array();
   for (std::size_t s = 0; s < selector.grid.size(); ++s)

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,8 @@ def test_an_interpreter_without_torch_is_refused_where_torch_is_needed(tmp_path)
     python.chmod(0o755)
     result, _ = set_up(tmp_path, "--torch", ATTEST_PYTHON=str(python))
     assert result.returncode == 1
-    assert result.stderr.endswith(f"attest: ATTEST_PYTHON={python} has no torch: install it there (cmake/requirements-torch.txt), or unset ATTEST_PYTHON.\n")
+    assert (f"attest: ATTEST_PYTHON={python} has no torch. Missing are:\n"
+            f"attest:   Python's packages  {python} -m pip install torch h5py") in result.stderr
 
 
 def test_an_interpreter_without_the_capture_scripts_modules_is_used(tmp_path):
@@ -49,6 +51,41 @@ def test_an_interpreter_without_the_capture_scripts_modules_is_used(tmp_path):
     assert result.stderr == (f"attest: {python} has no h5py, transformers: attest capture takes torch, transformers, numpy and h5py; "
                              "attest bench takes torch; attest import takes numpy and h5py.\n")
     assert calls == ""
+
+
+def python_without(tmp_path, *packages):
+    """This one, for which some packages are not installed."""
+    (tmp_path / "sitecustomize.py").write_text(f"""
+import importlib.metadata, importlib.util
+version, find_spec, lacks = importlib.metadata.version, importlib.util.find_spec, {packages}
+def of(name):
+    if name in lacks:
+        raise importlib.metadata.PackageNotFoundError(name)
+    return "0.1"  # of another version
+importlib.metadata.version = of
+importlib.util.find_spec = lambda name: None if name in lacks else object()
+""")
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} \"$@\"\n")
+    python.chmod(0o755)
+    return python
+
+
+def test_what_an_interpreter_lacks_for_the_tests_is_named_at_once(tmp_path):
+    python = python_without(tmp_path, "pytest", "pandas", "gguf", "torch")
+    result, _ = set_up(tmp_path, "--tests", ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
+    assert result.returncode == 1
+    assert (f"attest: ATTEST_PYTHON={python} has no pytest. Missing are:\n"
+            f"attest:   Python's packages  {python} -m pip install pytest pandas gguf\n"
+            "attest:   or all in a .venv  unset ATTEST_PYTHON\n") in result.stderr
+    assert set_up(tmp_path, ATTEST_PYTHON=str(python), ATTEST_CUDA="0")[0].returncode == 0, "only the tests take it"
+
+
+def test_what_some_tests_take_is_optional_in_an_interpreter(tmp_path):
+    python = python_without(tmp_path, "pandas", "gguf")
+    result, _ = set_up(tmp_path, "--tests", ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
+    assert result.returncode == 0
+    assert f"attest: {python} has no pandas, gguf: tests that take them are skipped.\n" in result.stderr
 
 
 def test_a_browser_is_optional_and_tried_once(tmp_path):

@@ -112,6 +112,26 @@ TEST(FigureLayout, ABinaryAxisIsLaidOutAsALogarithmicOne) {
   EXPECT_GE(beyond, 0.055 * 4 / 2 - to_end - 1e-3);
 }
 
+/// The last label of a panel, "100", and the first of the next one, "0.1", stand at the ends of their frames.
+TEST(FigureLayout, TicLabelsOfNeighboursStayApart) {
+  for (const Scale first : {Scale::logarithmic, Scale::deficit}) {
+    Figure figure = example_figure(2, 2);
+    figure.data = Table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}});
+    for (const double x : {0.1, 1.0}) figure.data.add_row({"a", x, 1.0});
+    for (Panel& panel : figure.panels) {
+      panel.series = {{.curve = "a", .title = "", .x = "x", .y = "y"}};
+      panel.x = {.label = "x", .scale = Scale::logarithmic, .low = 0.1, .high = 100};
+    }
+    figure.panels[0].x.scale = first;
+    if (first == Scale::deficit) figure.panels[0].x = {.label = "x", .scale = first, .low = 0.001, .high = 0.1};
+    figure.panels[1].show_y = false;
+    const FigureLayout layout = layout_of(figure, {});
+    const double gap = (layout.panels[1].left - layout.panels[0].right) * layout.width_in;
+    const double last = first == Scale::deficit ? 5 : 3;  // characters of "0.999" and of "100"
+    EXPECT_GE(gap, 0.055 * (last + 3) / 2 + 0.02);
+  }
+}
+
 TEST(FigureLayout, AHeatMapLeavesRoomForItsColours) {
   Figure figure = example_figure(1, 1);
   const double without = layout_of(figure, {}).panels[0].right;

@@ -7,10 +7,11 @@ import os
 import subprocess
 
 import h5py
-import ml_dtypes
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType, quants
+
+gguf = pytest.importorskip("gguf", reason="gguf is not installed (cmake/requirements-tests.txt)")
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed (cmake/requirements-tests.txt)")
 
 CHANNELS = 32
 HEADS = 512
@@ -75,8 +76,8 @@ def nvfp4(keys, scale):
 
 
 def ggml(keys, name):
-    kind = GGMLQuantizationType[name.upper()]
-    return quants.dequantize(quants.quantize(keys, kind), kind).astype(np.float64)
+    kind = gguf.GGMLQuantizationType[name.upper()]
+    return gguf.quants.dequantize(gguf.quants.quantize(keys, kind), kind).astype(np.float64)
 
 
 def amax_of_heads(keys):
