@@ -69,11 +69,11 @@ bool ours(const std::string& name) {
 /// What `read` makes of a file. Empty if there is no such file, or if it cannot be read, is not a regular one, is a
 /// link or has more bytes.
 template <class Read>
-auto read_with(const std::string& path, std::size_t most, Read&& read) -> decltype(read(InputFile(path))) {
+auto read_with(const std::string& path, std::size_t maximum, Read&& read) -> decltype(read(InputFile(path))) {
   try {
     if (fs::is_symlink(path)) return std::nullopt;
     const InputFile file(path);
-    if (file.size() > most) return std::nullopt;
+    if (file.size() > maximum) return std::nullopt;
     return read(file);
   } catch (const InputError&) {
     return std::nullopt;
@@ -82,8 +82,8 @@ auto read_with(const std::string& path, std::size_t most, Read&& read) -> declty
   }
 }
 
-std::optional<std::string> read_file(const std::string& path, std::size_t most) {
-  return read_with(path, most, [](const InputFile& file) -> std::optional<std::string> {
+std::optional<std::string> read_file(const std::string& path, std::size_t maximum) {
+  return read_with(path, maximum, [](const InputFile& file) -> std::optional<std::string> {
     std::string content(file.size(), '\0');
     file.read(0, std::as_writable_bytes(std::span(content)));
     return content;
@@ -298,8 +298,9 @@ UnitState PartialResults::state(const UnitKey& unit) const {
 }
 
 std::optional<LayerResults> PartialResults::load(const UnitKey& unit) const {
-  const std::size_t most = study_ != nullptr ? max_unit_bytes(unit, *study_) : std::numeric_limits<std::size_t>::max();
-  return read_with(path_of(unit_file(unit)), most, [&](const InputFile& file) {
+  const std::size_t maximum =
+      study_ != nullptr ? max_unit_bytes(unit, *study_) : std::numeric_limits<std::size_t>::max();
+  return read_with(path_of(unit_file(unit)), maximum, [&](const InputFile& file) {
     std::uint64_t at = 0;
     const auto take = [&](std::span<std::byte> bytes) {
       file.read(at, bytes);
