@@ -27,16 +27,14 @@ def test_whatever_the_input_it_is_read_or_refused(reader, tmp_path):
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_the_inputs_that_libfuzzer_kept(reader, tmp_path):
-    """corpus/READER.zip: a few of those that each reach other code (coverage/keep_corpus.py)."""
-    archive = pathlib.Path(__file__).with_name("corpus") / f"{reader}.zip"
-    if not archive.exists():
-        pytest.skip("none are kept")
-    with zipfile.ZipFile(archive) as zipped:
+def test_the_inputs_that_were_kept(reader, tmp_path):
+    """corpus/READER.zip: a few that each reach other code, or one that is read and some that are refused
+    (coverage/keep_corpus.py)."""
+    with zipfile.ZipFile(pathlib.Path(__file__).with_name("corpus") / f"{reader}.zip") as zipped:
         zipped.extractall(tmp_path)
     files = sorted(map(str, tmp_path.iterdir()))
     done = fuzz("--reader", reader, "--file", ",".join(files))
-    assert done.returncode == 0 and done.stdout.count("\n") == len(files) > 4, done.stdout + done.stderr
+    assert done.returncode == 0 and done.stdout.count("\n") == len(files) > 2, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("reader, sentence", [

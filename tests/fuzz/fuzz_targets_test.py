@@ -106,3 +106,8 @@ def test_each_target_is_in_the_list():
     defined = {path: re.findall(r"TargetInfo (k\w+Target)\{", path.read_text()) for path in files}
     assert all(defined.values())
     assert declared == {name for names in defined.values() for name in names} and listed == declared - PLANTED
+
+
+def test_each_target_has_inputs_that_are_kept():
+    names = {name for path in (SOURCE / "tests").rglob("*_target.cpp") for name in re.findall(r'TargetInfo k\w+Target\{"(\w+)"', path.read_text())}
+    assert len(names) > 20 and names == {path.stem for path in (SOURCE / "tests/fuzz/corpus").glob("*.zip")}
