@@ -58,8 +58,9 @@ void run_bench_kernel(KernelBenchCommand& command, const GlobalOptions& global) 
   finish_options(command);
   command.bench.seed = global.seed;
   command.bench.threads = global.thread_count();
+  // Before minutes of measurements.
+  check_output_file(command.output, {&command.bench.dump, 1}, {.replace = command.replace});
   const Device device = one_gpu(global, "bench kernel");
-  check_output_file(command.output, {}, {.replace = command.replace});  // before minutes of measurements
   Progress progress("measurements", global.quiet);
   KernelReport report =
       bench_kernels(command.bench, [&] { return call_on_cuda<make_cuda_kernel_session>(device, command.timing); },

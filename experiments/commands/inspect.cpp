@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -59,11 +60,15 @@ void inspect_file(const File& file, const char* unit, const InspectOptions& opti
   if (const std::string sentence = verdict(file, *check); !sentence.empty()) throw InputError(sentence);
 }
 
+/// `is`: "this study is unfinished".
+void refuse_check(const InspectOptions& options, std::string_view is) {
+  if (options.check)
+    throw UsageError(fmt::format("{}: --check takes a dump or a results file, and {}", options.path, is));
+}
+
 void inspect_partial(const InspectOptions& options, const GlobalOptions& global) {
   const PartialStatus status = read_partial_status(options.path);
-  if (options.check)
-    throw UsageError(
-        fmt::format("{}: --check takes a dump or a results file, and this study is unfinished", options.path));
+  refuse_check(options, "this study is unfinished");
   if (global.json)
     print_json(status_json(status));
   else
@@ -72,9 +77,7 @@ void inspect_partial(const InspectOptions& options, const GlobalOptions& global)
 
 /// `show` prints task outcomes, of a file or of a folder of unfinished ones.
 void show_tasks(void (*show)(const std::string&, bool), const InspectOptions& options, const GlobalOptions& global) {
-  if (options.check)
-    throw UsageError(
-        fmt::format("{}: --check takes a dump or a results file, and these are task outcomes", options.path));
+  refuse_check(options, "these are task outcomes");
   show(options.path, global.json);
 }
 
@@ -84,7 +87,9 @@ bool is_unfinished_capture(const std::string& folder) {
   return fs::exists(fs::path(folder) / "capture.json", error);
 }
 
-void inspect_capture(const std::string& folder, bool as_json) {
+void inspect_capture(const InspectOptions& options, const GlobalOptions& global) {
+  refuse_check(options, "this capture is unfinished");
+  const std::string& folder = options.path;
   std::int64_t finished = 0;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
@@ -92,7 +97,7 @@ void inspect_capture(const std::string& folder, bool as_json) {
     finished += name.starts_with("dump-") && name.ends_with(".h5") ? 1 : 0;
   }
   if (error) throw InputError(fmt::format("{}: cannot be read ({})", folder, error.message()));
-  if (as_json)
+  if (global.json)
     print_json({{"path", folder}, {"format", fmt::format("{}-partial", kDumpFormat)}, {"finished_prompts", finished}});
   else
     std::cout << fmt::format(
@@ -104,7 +109,7 @@ void inspect_capture(const std::string& folder, bool as_json) {
 void run_inspect(const InspectOptions& options, const GlobalOptions& global) {
   std::error_code error;
   if (fs::is_directory(options.path, error)) {
-    if (is_unfinished_capture(options.path)) return inspect_capture(options.path, global.json);
+    if (is_unfinished_capture(options.path)) return inspect_capture(options, global);
     if (has_unfinished_tasks(options.path)) return show_tasks(inspect_unfinished_tasks, options, global);
     return inspect_partial(options, global);
   }

@@ -1,6 +1,7 @@
 // attest synth: writes seeded synthetic dumps with known structure.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <iostream>
@@ -29,8 +30,10 @@ class WritingProgress {
 
   void operator()(std::int64_t done, std::int64_t total) {
     constexpr std::int64_t megabyte = 1'000'000;
-    if (total < megabyte) return;
-    progress_.show(static_cast<std::size_t>(done / megabyte), static_cast<std::size_t>(total / megabyte), 0);
+    const std::int64_t all = total / megabyte;
+    if (all == 0) return;
+    const std::int64_t whole = done == total ? all : std::min(done / megabyte, all - 1);  // the last line stands once
+    progress_.show(static_cast<std::size_t>(whole), static_cast<std::size_t>(all), 0);
   }
 
   void end() { progress_.end(); }

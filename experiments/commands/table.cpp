@@ -31,11 +31,12 @@ struct TableOptions {
   bool with_dense_layers = false, force = false;
 };
 
-/// By --format, --json or the name of the output file.
+/// Of the output file, by --format or its name; without one of what is printed.
 std::string format_of(const TableOptions& options, const GlobalOptions& global) {
-  if (global.json && !options.format.empty() && options.format != "json")
+  const bool prints_json = global.json && options.output.empty();
+  if (prints_json && !options.format.empty() && options.format != "json")
     throw UsageError(fmt::format("--json and --format {} contradict each other", options.format));
-  if (global.json) return "json";
+  if (prints_json) return "json";
   if (!options.format.empty()) return options.format;
   const std::map<std::string, std::string> by_extension = {
       {".csv", "csv"}, {".md", "md"}, {".tex", "latex"}, {".json", "json"}};
@@ -66,15 +67,16 @@ void run_table(TableOptions& options, const GlobalOptions& global) {
 
   const ResultsTable table = make_results_table(files, request);
   const std::string notes = table_notes(table);
-  std::string text = formatted_table(table, format, std::ranges::count(options.by, "model") > 0);
+  const bool with_model = std::ranges::count(options.by, "model") > 0;
+  std::string text = formatted_table(table, format, with_model);
   // csv, LaTeX and JSON have no place for a sentence; JSON has its facts.
   const bool has_place = format == "text" || format == "md";
   if (has_place && !notes.empty()) text += (format == "md" ? "\n" : "") + notes + "\n";
-  if (options.output.empty()) {
+  if (!options.output.empty()) write_atomically(options.output, text, {.overwrite = options.force});
+  if (options.output.empty())
     std::cout << text;
-  } else {
-    write_atomically(options.output, text, {.overwrite = options.force});
-  }
+  else if (global.json)
+    std::cout << formatted_table(table, "json", with_model);
   if (!has_place && format != "json" && !notes.empty() && !global.quiet) std::cerr << notes << '\n';
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -25,6 +26,7 @@
 #include "experiments/cli/output/aligned_text.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/cli/process/version.h"
+#include "experiments/cli/study/study_run.h"
 #include "experiments/commands/commands.h"
 
 namespace attest {
@@ -153,6 +155,7 @@ std::string dense_heads_text(const WeightsOfModel& found, int count) {
 
 void run_weights(const WeightsOptions& options, const GlobalOptions& global) {
   check_output_file(options.output, options.dumps, {.replace = options.force});
+  check_dumps(options.dumps);
   std::vector<DumpReader> dumps;
   std::vector<const DumpInfo*> infos;
   for (const std::string& path : options.dumps) dumps.emplace_back(path);
@@ -198,7 +201,7 @@ void add_weights(Command& program, const GlobalOptions& global) {
   command
       .option("--keep-dense", options->keep_dense,
               "Also print the option dense_heads for the N KV heads that weigh most")
-      .takes(whole_number(1))
+      .takes(whole_number(1, std::numeric_limits<int>::max()))
       .type("N");
   command.flag("--force", options->force, "Replace the file if it is there");
   command.on_run([options, &global] { run_weights(*options, global); });

@@ -4,22 +4,37 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "analysis/study/typed_setting.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
+#include "experiments/compare/prompt_differences.h"
 #include "experiments/compare/selector_matching.h"
 
 namespace attest {
 namespace {
 
-/// io_ratio as the rows of the comparison have it: the mean over prompts of their means over the cells of the layers
-/// that both have, [setting].
-std::vector<double> io_of(const ResultsFile& file, std::size_t selector, const MatchedPrompts& prompts,
+/// Without the layers that one of the studies did not compute for the pair.
+std::vector<MatchedPrompt> computed_parts(const ResultsFile& first, const ResultsFile& second,
+                                          const MatchedPrompts& prompts, const MatchedSelector& pair) {
+  std::vector<MatchedPrompt> parts = prompts.prompts;
+  for (MatchedPrompt& part : parts) {
+    const std::vector<int> missing = layers_not_done(first, second, part, pair);
+    std::vector<IndexPair> computed;
+    for (std::size_t y = 0; y < part.layers.size(); ++y)
+      if (std::ranges::count(missing, part.layers[y]) == 0) computed.push_back(part.layer_index[y]);
+    part.layer_index = std::move(computed);
+  }
+  return parts;
+}
+
+/// io_ratio as the rows of the comparison have it: the mean over prompts of their means over cells, [setting].
+std::vector<double> io_of(const ResultsFile& file, std::size_t selector, const std::vector<MatchedPrompt>& prompts,
                           SamplePlace MatchedPrompt::*place, std::size_t IndexPair::*layer) {
   const std::size_t settings = file.study().selectors[selector].grid.size();
   std::vector<double> means(settings), counts(settings);
-  for (const MatchedPrompt& prompt : prompts.prompts) {
+  for (const MatchedPrompt& prompt : prompts) {
     const SamplePlace& at = prompt.*place;
     const std::optional<MetricArray> io = file.read(at.dump, at.sample, selector, "io_ratio");
     if (!io)
@@ -57,8 +72,9 @@ void match_bytes(const ResultsFile& first, const ResultsFile& second, const Matc
         throw UsageError(
             printable(fmt::format("--settings: '{}' of {} was not studied at {}", a.label, first.path(), typed)));
     }
-    const std::vector<double> reads = io_of(first, pair.first, prompts, &MatchedPrompt::first, &IndexPair::first),
-                              other = io_of(second, pair.second, prompts, &MatchedPrompt::second, &IndexPair::second);
+    const std::vector<MatchedPrompt> parts = computed_parts(first, second, prompts, pair);
+    const std::vector<double> reads = io_of(first, pair.first, parts, &MatchedPrompt::first, &IndexPair::first),
+                              other = io_of(second, pair.second, parts, &MatchedPrompt::second, &IndexPair::second);
     for (std::size_t s = 0; s < a.grid.size(); ++s) {
       if (!settings.empty() &&
           std::ranges::none_of(settings, [&](const std::string& t) { return is_setting(a, s, t); }))

@@ -132,7 +132,7 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Point>& 
     for (const PooledSelector& selector : study.selectors()) {
       if (selector.group.name == "exact") continue;
       panel.series.push_back({.curve = curve_name(selector.group.label),
-                              .title = display_name(selector.group.label) + (selector.is_oracle() ? " (oracle)" : ""),
+                              .title = legend_title(selector),
                               .x = "io_ratio",
                               .y = column_of(kMeasures[0], kRungs[i]),
                               .style = study.style(selector),

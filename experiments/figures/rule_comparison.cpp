@@ -163,12 +163,11 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Row>& ro
       const bool first = row.family == rows.front().family && row.matched_on == rows.front().matched_on;
       if (!first || std::isnan(row.bin)) continue;
       if (!panel.series.empty() && panel.series.back().curve == row.curve()) continue;
-      panel.series.push_back(
-          {.curve = row.curve(),
-           .title = display_name(row.selector().group.label) + (row.selector().is_oracle() ? " (oracle)" : ""),
-           .x = "entropy_mean",
-           .y = shown.column,
-           .style = study.style(row.selector())});
+      panel.series.push_back({.curve = row.curve(),
+                              .title = legend_title(row.selector()),
+                              .x = "entropy_mean",
+                              .y = shown.column,
+                              .style = study.style(row.selector())});
       if (panels.empty()) panel.series.back().bands = {{"keep_p5", "keep_p95", 0.15}};
     }
     panels.push_back(std::move(panel));

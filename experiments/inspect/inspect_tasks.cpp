@@ -3,7 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "dumps/format/file_format.h"
+#include "experiments/cli/output/aligned_text.h"
 
 namespace attest {
 namespace {
@@ -51,17 +51,7 @@ std::string table_text(const AnswerTable& table) {
     for (const double right : row.right) lines.back().push_back(fmt::format("{:.2f}", right));
     lines.back().push_back(fmt::format("{:.1f} %", 100 * row.kept_ratio));
   }
-  std::vector<std::size_t> width(lines[0].size());
-  for (const auto& line : lines)
-    for (std::size_t c = 0; c < line.size(); ++c) width[c] = std::max(width[c], line[c].size());
-  std::string text;
-  for (const auto& line : lines) {
-    std::string row;
-    for (std::size_t c = 0; c < line.size(); ++c)  // names to the left, numbers to the right
-      row += c < 2 ? fmt::format("{:<{}}  ", line[c], width[c]) : fmt::format("{:>{}}  ", line[c], width[c]);
-    text += row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text + fmt::format("Right is {}.\n", words_of(table.score).right);
+  return aligned_text(lines, 2) + fmt::format("Right is {}.\n", words_of(table.score).right);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct AucRow {
   Auc pooled, same_label;  ///< over all pairs of a failure and a right run; over those of one label. NaN: too few
 };
 
-/// For each scope every predictor, in the order of `order`; intervals on a few threads.
+/// For each scope every predictor that it has, in the order of ordered_predictors(); computed by several threads.
 std::vector<AucRow> auc_rows(const OutcomeStudy& study, const std::vector<OutcomeScope>& scopes);
 
 NamedTable auc_table(const OutcomeStudy& study, const std::vector<AucRow>& rows);
@@ -34,7 +34,7 @@ void add_targets(const OutcomeStudy& study, ExperimentResult& result);
 
 /// "87.5 %", "-" for NaN.
 std::string share_text(double share);
-/// ".985 (.97 to .99)" as "0.985 (0.970 to 0.990)".
+/// "0.985 (0.970 to 0.990)".
 std::string auc_text(const Auc& auc);
 
 }  // namespace attest

@@ -133,16 +133,16 @@ class Findings {
           cell.setting == setting && !std::isnan(cell.metrics[kRecallOfCell]) && !dense_.contains(cell.layer) &&
           (worst == nullptr || cell.metrics[kRecallOfCell] < worst->metrics[kRecallOfCell]))
         worst = &cell;
+    const double minimum = row.at("recall_min");
     MapLink to = link(selector, setting);
     to.statistic = "worst";
     std::string where;
-    if (worst != nullptr) {
+    if (worst != nullptr && static_cast<double>(worst->metrics[kRecallOfCell]) <= minimum) {  // few cells may be listed
       where = fmt::format("; worst at layer {}, head {}, query {} of {}", worst->layer, worst->head,
                           worst->query_position, shown_.samples[static_cast<std::size_t>(worst->sample)]);
       to.layer = worst->layer;
       to.head = worst->head;
     }
-    const double minimum = row.at("recall_min");
     const Severity severity = minimum < kSerious   ? Severity::serious
                               : minimum < kWarning ? Severity::warning
                               : minimum >= kGood   ? Severity::good

@@ -180,7 +180,7 @@ std::vector<std::string> ModelStudy::sample_names() const {
 }
 
 std::string ModelStudy::source() const {
-  return fmt::format("{}, {} sample{}, results {}", title_, num_samples(), num_samples() == 1 ? "" : "s", sources_);
+  return fmt::format("{}, {}, results {}", title_, counted(num_samples(), "sample"), sources_);
 }
 
 LineStyle ModelStudy::style(const PooledSelector& selector) const {

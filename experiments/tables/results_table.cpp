@@ -186,7 +186,7 @@ void add_model(ResultsFiles files, const ModelStudy& study, const TableRequest& 
 
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const StudySelector& group = chosen[i].pooled.group;
-    if (!counts_scan(group)) table.scan_not_counted.push_back(group.label);
+    if (!counts_scan(group)) add_new(table.scan_not_counted, group.label);
     for (std::size_t s = 0; s < chosen[i].settings.size(); ++s) {
       std::map<GroupKey, std::vector<double>> rows;
       for (std::size_t m = 0; m < metrics.size(); ++m)

@@ -84,8 +84,9 @@ void add_choice_options(Command& command, GuaranteeOptions& options) {
       .takes(text_that_is("LABEL or LABEL@SETTING"))
       .type("LIST");
   command
-      .option("--grid", judgement.grid,
-              "Settings to choose from (default: all of the results; of dumps 1:16:0.25 for delta)")
+      .option(
+          "--grid", judgement.grid,
+          "Settings to choose from (default: all of the results; of dumps 1:16:0.25 for delta, 0 with a settings_file)")
       .takes(text_that_is("a list such as 1:16:0.25"))
       .type("GRID");
   command.option("--per", judgement.per, "What has a setting of its own")

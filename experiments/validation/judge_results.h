@@ -39,8 +39,7 @@ inline const std::vector<std::string> kUnitNames = {"model", "layer", "kv_head"}
 void check_options(const JudgementOptions& options, bool answers = false);
 
 /// Of samples that are to be studied, what can be refused before: several models, or a cluster or a length that they
-/// do not have. Throws
-/// what judge_results() would.
+/// do not have. Throws what judge_results() would.
 void check_samples(std::span<const StudyDump> dumps, const JudgementOptions& options);
 
 /// Names and content hashes of the files. Reads all of them.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "experiments/study_view/words.h"
 #include "experiments/validation/evidence_plot.h"

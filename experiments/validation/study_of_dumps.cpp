@@ -27,18 +27,21 @@
 namespace attest {
 namespace {
 
-/// Finer than that of `attest run`: each step is paid in bytes read for as long as the model is served.
+/// Finer than that of `attest run`: each step is paid in bytes read for as long as the model is served. A settings_file
+/// is judged as it stands.
 constexpr std::string_view kDeltaGrid = "1:16:0.25";
 
 /// The grid of the request and the setting that is judged: the larger ones say what would have been enough.
-Grid grid_of(SettingKind kind, const JudgementOptions& request) {
+Grid grid_of(const Selector& selector, const JudgementOptions& request) {
+  const SettingKind kind = selector.setting_kind();
   if (kind == SettingKind::none) {
     if (!request.grid.empty()) throw UsageError("--grid: the selector has no settings");
     return default_grid(kind);
   }
-  Grid grid = !request.grid.empty()        ? parse_grid(kind, request.grid)
-              : kind == SettingKind::delta ? parse_grid(kind, kDeltaGrid)
-                                           : default_grid(kind);
+  const bool own = kind == SettingKind::delta && selector.settings_file() == nullptr;
+  Grid grid = !request.grid.empty() ? parse_grid(kind, request.grid)
+              : own                 ? parse_grid(kind, kDeltaGrid)
+                                    : default_grid(selector);
   if (request.setting.empty()) return grid;
   if (kind != *request.setting_kind)
     throw UsageError(
@@ -56,7 +59,7 @@ std::vector<StudySelector> selectors_at_grids(const std::vector<SelectorSpec>& s
   std::vector<StudySelector> made;
   for (const SelectorSpec& spec : selectors) {
     std::shared_ptr<Selector> selector = make_typed_selector(spec);
-    const Grid grid = grid_of(selector->setting_kind(), request);
+    const Grid grid = grid_of(*selector, request);
     made.push_back(make_study_selector(spec.label, std::move(selector), grid.settings, grid.labels));
   }
   return made;
@@ -179,10 +182,12 @@ std::string study_dumps(const std::vector<std::string>& dumps, const std::vector
   if (!options.samples.empty()) study.choice.samples = parse_names(options.samples);
   study.choice.queries = parse_queries(options.queries);
   check_planned(study, request);
-  for (const std::string& output : options.outputs) refuse_taken(output, input_files(study));
   RunOptions run;
   run.inputs = options.inputs;
   run.output = results_name(dumps.front(), options, recommendation);
+  std::vector<std::string> taken = input_files(study);
+  taken.push_back(run.output);
+  for (const std::string& output : options.outputs) refuse_taken(output, taken);
   run.resume = !options.force;
   run.force = options.force;
   run.allowed_memory = options.allowed_memory;

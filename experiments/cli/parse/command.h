@@ -92,7 +92,8 @@ class Command {
 
   Command& add_command(const std::string& name, const std::string& description);
   /// `names`: "-o,--output", "--output", or "DUMP" for a positional argument. Value: std::string, int, std::int64_t,
-  /// std::uint64_t, double, std::optional<double>, or a std::vector of text, int, std::int64_t or double.
+  /// std::uint64_t, double, a std::optional of double or std::int64_t, or a std::vector of text, int, std::int64_t or
+  /// double.
   template <class Value>
   Option& option(const std::string& names, Value& variable, const std::string& description);
   Option& flag(const std::string& names, bool& variable, const std::string& description);

@@ -77,7 +77,7 @@ function change(changes) {
   Object.assign(state, changes);
   showStateInAddress();
   show();
-  if (byId("cell-head").checked || "model" in changes) showCells(chooseCell);
+  if (byId("cell-head").checked) showCells(chooseCell);
 }
 
 function chooseHead(place) {
@@ -103,10 +103,8 @@ function chooseCell(cell) {
 function setUpControls() {
   const number = (id, use) => byId(id).addEventListener("change", () => use(Number(byId(id).value)));
   number("model", (model) => {
-    resetState();
-    state.model = model;
-    change({model, selector: Math.min(state.selector, modelNow().selectors.length - 1), setting: 0});
-    change({setting: usualSetting(selectorNow())});
+    resetState(model);
+    change({});
     fillCellSelectors();
     showCells(chooseCell);
   });

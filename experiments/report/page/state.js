@@ -16,8 +16,8 @@ function usualSetting(selector) {
   return selector.marked.length ? selector.marked[0] : selector.settings.length >> 1;
 }
 
-function resetState() {
-  Object.assign(state, {model: 0, sample: -1, statistic: 0, selector: 0, order: "number", layer: null, head: null});
+function resetState(model = 0) {
+  Object.assign(state, {model, sample: -1, statistic: 0, selector: 0, order: "number", layer: null, head: null});
   state.metric = Math.max(0, data.metrics.findIndex((metric) => metric.name === "recall"));
   // The exact computation has nothing to show.
   state.selector = Math.max(0, modelNow().selectors.findIndex((selector) => selector.kind !== "none"));
@@ -43,16 +43,15 @@ function stateText() {
 function restoreState(text) {
   const words = new URLSearchParams(text.replaceAll("+", "%2B"));
   const unknown = [];
-  resetState();
   const choose = (key, list, use) => {
     if (!words.has(key)) return;
     const index = list.indexOf(words.get(key));
     if (index >= 0) use(index);
     else unknown.push(`${key} ${words.get(key)}`);
   };
-  choose("model", data.models.map((model) => model.name), (i) => (state.model = i));
+  resetState();
+  choose("model", data.models.map((model) => model.name), resetState);
   const model = modelNow();
-  state.selector = Math.min(state.selector, model.selectors.length - 1);
   choose("sample", model.samples, (i) => (state.sample = i));
   choose("metric", data.metrics.map((metric) => metric.name), (i) => (state.metric = i));
   choose("statistic", STATISTICS, (i) => (state.statistic = i));

@@ -379,6 +379,21 @@ def test_a_selector_without_settings_beside_a_setting(tmp_path):
     assert "neither a label" in compare(path, path, "--selectors", f"ffd@{delta}=ffd", expect=2).stderr
 
 
+def test_bytes_are_matched_by_the_layers_of_the_rows(bytes_study, tmp_path):
+    """The second study did not compute layer 5, where quest reads all in the first."""
+    def all_of_layer_5(name, sample):
+        sample["quest/io_ratio"][-1] = 1
+
+    def plant(name, sample):
+        sample["ffd/io_ratio"][:-1] = np.broadcast_to([0.1, 0.2, 0.4], sample["ffd/io_ratio"][:-1].shape)
+
+    first = edit(bytes_study, all_of_layer_5)
+    second = edit(write_results(tmp_path / "two.h5", [ffd(), quest(dense_layers=0)], SAMPLES, seed=3, skipped={(name, 5) for name in SAMPLES}), plant)
+    rows = result(first, second, "--selectors", "quest=ffd", "--same-bytes", "--metrics", "io_ratio")["rows"]
+    assert [(row["mean_1"], row["mean_2"]) for row in rows] == [(pytest.approx(0.21), pytest.approx(0.2)), (pytest.approx(0.3), pytest.approx(0.2))]
+    assert [(row["io_1"], row["io_2"]) for row in rows] == [(row["mean_1"], row["mean_2"]) for row in rows]
+
+
 def test_matched_bytes(bytes_study):
     """At what quest reads, ffd is its setting that reads most without reading more; quest's smallest has none."""
     deltas, budgets = labels(bytes_study, "ffd"), labels(bytes_study, "quest")

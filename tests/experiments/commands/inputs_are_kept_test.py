@@ -40,6 +40,7 @@ def folder(tmp_path):
     (["run", "dump.h5", "--selector", "ffd:settings_file=s.json", "--units", "0", "--chunk"], "s.json"),
     (["validate", "dump.h5", "--selector", "ffd:settings_file=s.json", "--target", "recall>=0.1", "--csv"], "s.json"),
     (["validate", "dump.h5", "--selector", "ffd:settings_file=s.json", "--target", "recall>=0.1", "--results"], "s.json"),
+    (["bench", "kernel", "--dump", "dump.h5", "-o"], "dump.h5"),
     (["import", "a.npz", "-o"], "a.npz"),
     (["capture", "no-model", "p.jsonl", "-o"], "p.jsonl"),
     (["tasks", "--model", "no-model", "--selector", "ffd", "--delta", "5", "--prompts", "p.jsonl", "-o"], "p.jsonl"),

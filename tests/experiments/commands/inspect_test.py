@@ -206,6 +206,16 @@ def test_a_folder_that_is_no_study(tmp_path):
     assert result.returncode == 4 and "without a study.json" in result.stderr
 
 
+def test_an_unfinished_capture(tmp_path):
+    folder = tmp_path / "d.h5.partial"
+    folder.mkdir()
+    (folder / "capture.json").write_text("{}")
+    (folder / "dump-0.h5").touch()
+    assert inspected(folder)["finished_prompts"] == 1
+    result = attest("inspect", folder, "--check")
+    assert result.returncode == 2 and "--check takes a dump or a results file, and this capture is unfinished" in result.stderr
+
+
 def test_check_lists_every_metric_with_a_fault(tmp_path):
     path = write_results(tmp_path / "r.h5", [ffd(), quest(), EXACT])
     with h5py.File(path, "r+") as file:

@@ -54,6 +54,25 @@ def test_dense_layers_lose_nothing_that_is_told(tmp_path):
     assert "Half of the recall that ffd loses at delta 5 is lost in one head of 24: layer 5, head 2." in texts
 
 
+def test_the_worst_cell_is_named_only_if_it_is_listed(tmp_path):
+    """By recall --cells 1 lists one of delta 7; the one of delta 5 that it lists by LSE error has not the least recall."""
+    path = write_results(tmp_path / "r.h5", [EXACT, ffd()], samples={"a": [2, 5]})
+    with h5py.File(path, "r+") as file:
+        group = file["dumps/0/samples/a/ffd"]
+        for metric, good, worst in (("recall", 0.99, 0.8), ("mass_recall", 0.99, 0.8), ("lse_error", 0.01, 0.02)):
+            group[metric][...] = good
+            group[metric][1, 2, 3, 1] = worst
+            group[metric][1, 2, 3, 2] = worst - 0.1 if metric != "lse_error" else good
+        group["recall"][0, 0, 0, 1], group["lse_error"][0, 0, 0, 1] = 0.95, 9
+
+    def said(*options):
+        document = json.loads(report(path, "-o", tmp_path / "x.html", "--json", "--force", *options).stdout)
+        return " ".join(finding["text"] for finding in document["findings"])
+
+    assert "worst at layer 5, head 3" in said()
+    assert "worst at" not in said("--cells", 1)
+
+
 def test_every_number_has_a_name(results, studied_demo, tmp_path):
     """A bold -0.0356 beside a sentence says nothing."""
     for number, path in enumerate((results, studied_demo)):

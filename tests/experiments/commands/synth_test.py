@@ -99,6 +99,11 @@ def test_options_win_over_a_preset_wherever_they_stand(tmp_path):
         assert report["bytes"] == 2 * (16 * 32 * 128 + 2 * 8 * 64 * 128)
 
 
+def test_the_last_line_of_progress_stands_once(tmp_path):
+    lines = synth(tmp_path, "--samples", 3, "--tokens", 300).stderr.splitlines()
+    assert sum(" in all" in line for line in lines) == 1, lines
+
+
 def test_values_are_as_wide_as_keys_unless_said_otherwise(tmp_path):
     synth(tmp_path, "--head-dim", 64, "--tokens", 10)
     with h5py.File(tmp_path / "dump.h5") as dump:

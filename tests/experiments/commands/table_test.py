@@ -183,6 +183,12 @@ def test_files_of_one_model_are_pooled_and_models_are_not(tmp_path):
     assert table(one, two, "--metrics", "recall", "--quiet").stderr == "" == table(one, other, "--metrics", "recall").stderr
 
 
+def test_a_note_names_a_selector_of_two_models_once(tmp_path):
+    own = selector("own", "imported", "budget", file="estimates.h5", scan_bytes=0)
+    files = [write_results(tmp_path / f"{model}.h5", [own], model=model, dump=model) for model in "AB"]
+    assert json.loads(table(*files, "--json").stdout)["scan_not_counted"] == ["own"]
+
+
 def test_files_with_other_settings_of_one_selector_are_pooled(tmp_path):
     """The settings of a label are those of all files of the model, and each model has its own."""
     paths = [write_results(tmp_path / f"{i}.h5", [ffd()], {"a": [2]}, dump=str(i), seed=i, model="m" if i < 2 else "n") for i in range(3)]
@@ -232,6 +238,14 @@ def test_formats_hold_the_same_numbers(study, tmp_path):
     ffd_row = next(row for row in rows if (row["label"], row["task"]) == ("ffd", "t1"))
     assert line.split()[4:] == [f"{ffd_row['recall.mean']:.5f}", f"{ffd_row['lse_error.worst']:.4f}",
                                 f"{ffd_row['dropped_mass.p99']:.3g}", f"{ffd_row['recall.count']:.0f}"]
+
+
+def test_json_is_printed_beside_a_file_in_a_format_of_its_own(study, tmp_path):
+    table(study, "-o", tmp_path / "plain.csv")
+    for more in [], ["--format", "csv"]:
+        done = table(study, "-o", tmp_path / "t.csv", "--json", "--force", *more)
+        assert json.loads(done.stdout)["rows"] == rows_of(study)
+        assert (tmp_path / "t.csv").read_text() == (tmp_path / "plain.csv").read_text()
 
 
 def test_wide_text_is_broken_into_blocks_of_120_columns(study):

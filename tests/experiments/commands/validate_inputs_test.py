@@ -114,6 +114,8 @@ def test_dumps(tmp_path):
     again = verdict("d.h5", *options, cwd=tmp_path)
     assert again == found and results.stat().st_mtime_ns == before, "the study is used again"
     assert verdict("d.study.h5", *options, cwd=tmp_path)["settings"] == found["settings"]
+    said = validate("d.h5", *options, "--csv", "d.study.h5", "--force", expect=2, cwd=tmp_path).stderr
+    assert "d.study.h5" in said and "is an input or another output" in said and results.stat().st_mtime_ns == before
     assert "give dumps or results" in validate("d.h5", "d.study.h5", *options, expect=2, cwd=tmp_path).stderr
     # Another study does not replace it.
     refused = validate("d.h5", "--target", "recall>=0.5", "--selector", "topk", "--quiet", cwd=tmp_path, expect=2).stderr

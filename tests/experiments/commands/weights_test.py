@@ -155,6 +155,10 @@ def test_what_attest_weights_refuses(made):
     assert "no dump has a sample 'x'" in attest("weights", folder / "a.h5", "-o", out, "--samples", "x", expect=2).stderr
     attest("weights", folder / "a.h5", "-o", folder / "a.h5", "--force", expect=2)
     attest("weights", folder / "missing.h5", "-o", out, expect=4)
+    again = folder / "." / "a.h5"
+    assert "are the same dump, expected each once" in attest("weights", folder / "a.h5", again, "-o", out, expect=2).stderr
+    assert "--keep-dense: '3000000000' is not a whole number from 1 to 2147483647" in attest(
+        "weights", folder / "a.h5", "-o", out, "--keep-dense", 3_000_000_000, expect=2).stderr
     assert not out.exists()
     attest("weights", folder / "a.h5", "-o", out)
     attest("weights", folder / "a.h5", "-o", out, expect=5)

@@ -223,6 +223,19 @@ def test_a_link_to_what_is_not_there_says_so(page, study):
     assert said == "This report does not have selector nosuch; setting 99; layer 77, head 0."
 
 
+def test_each_model_begins_with_a_selector_of_its_own(browser, tmp_path):
+    """The exact computation, which has nothing to show, is the first of one of them."""
+    files = [write_results(tmp_path / f"{model}.h5", selectors, model=model, dump=f"{model}.h5")
+             for model, selectors in (("A", [ffd()]), ("B", [EXACT, ffd()]))]
+    path = report(tmp_path / "two.html", *files, "--only", "layer_sparsity")
+    browser.open(path)
+    choose(browser, "model", "B")
+    settled(browser)
+    expect_address(browser, "model=B", "selector=ffd", "setting=5")
+    browser.open(path, "#model=B&metric=recall")
+    assert browser.run("document.getElementById('selector').selectedOptions[0].textContent") == "ffd"
+
+
 def test_links_of_findings_lead_to_what_they_say(page):
     links = page.run("[...document.querySelectorAll('.findings a')].map((a) => [a.getAttribute('href'), a.closest('li').textContent])")
     assert len(links) > 8
