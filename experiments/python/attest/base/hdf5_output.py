@@ -10,6 +10,7 @@ from .command import end_interruptions, raise_if_interrupted, remove_temporary, 
 from .errors import OutputError, first_line
 from .files import kind_of
 from .output_check import fail_existing
+from .stored_text import storable
 
 
 def creation_properties(kind):
@@ -18,6 +19,13 @@ def creation_properties(kind):
     properties = h5py.h5p.create(kind)
     properties.set_obj_track_times(False)
     return properties
+
+
+def _write_attributes(item, attributes):
+    """A name on the command line need not be UTF-8, and the run that it stands for has taken hours."""
+    for name, value in attributes.items():
+        if value is not None:
+            item.attrs[name] = storable(value) if isinstance(value, str) else value
 
 
 class Hdf5Output:
@@ -61,16 +69,12 @@ class Hdf5Output:
     def write_attributes(self, **attributes):
         """Writes attributes of the root, except those that are None."""
         with self.writing():
-            for name, value in attributes.items():
-                if value is not None:
-                    self.file.attrs[name] = value
+            _write_attributes(self.file, attributes)
 
     def create_group(self, at, name, **attributes):
         with self.writing():
             group = h5py.Group(h5py.h5g.create(at.id, name.encode(), gcpl=creation_properties(h5py.h5p.GROUP_CREATE)))
-            for attribute, value in attributes.items():
-                if value is not None:
-                    group.attrs[attribute] = value
+            _write_attributes(group, attributes)
         return group
 
     def write_array(self, group, name, values, dtype, **attributes):

@@ -29,7 +29,7 @@ def is_json_object(text):
 def check_options(options, target):
     """Refuses what a dump cannot hold."""
     from ..base.dump_writer import IN_FLOAT32, float32_holds
-    from ..base.sample_name import SAMPLE_NAME, is_sample_name
+    from ..base.stored_text import SAMPLE_NAME, is_sample_name
     for name in ("softmax_scale", "logit_softcap"):
         value = getattr(options, name)
         if value and not float32_holds(value):

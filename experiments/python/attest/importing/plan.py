@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from ..base.dump_writer import ITEM_BYTES
 from ..base.errors import InputError, UsageError
 from ..base.files import in_quotes
-from ..base.sample_name import SAMPLE_NAME, is_sample_name
+from ..base.stored_text import SAMPLE_NAME, is_sample_name
 from .layout import check_layout, view_array
 from .names import ROLES, find_layers
 from .source_array import shape_text

@@ -6,7 +6,7 @@ import re
 
 from ..base.arguments import layer_list
 from ..base.errors import UsageError
-from ..base.sample_name import SAMPLE_NAME, is_sample_name
+from ..base.stored_text import SAMPLE_NAME, is_sample_name
 
 PREFIX = "ATTEST_VLLM_"
 # Begins the names of a request's own arguments: extra_args of SamplingParams, "vllm_xargs" of HTTP.

@@ -45,6 +45,18 @@ def test_what_is_written_is_read_back(gzip_level, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["dump.h5"]
 
 
+def test_text_that_hdf5_cannot_hold_is_replaced(tmp_path):
+    """Command lines need not be UTF-8, and texts of prompts may have NULs."""
+    with DumpWriter(tmp_path / "dump.h5") as writer:
+        writer.write_header(model="m\udcff", source="a\0b")
+        writer.create_sample("s", "\udcff", 9, [3], [[1, 3]], ["\0w"])
+        writer.commit()
+    with h5py.File(tmp_path / "dump.h5") as dump:
+        assert dump.attrs["model"] == "m?" and dump.attrs["source"] == "a\ufffdb"
+        assert dump["samples/s"].attrs["task"] == "?"
+        assert dump["samples/s/span_labels"].asstr()[:].tolist() == ["\ufffdw"]
+
+
 def test_the_same_content_makes_the_same_bytes(tmp_path):
     for name in ("a", "b"):
         write(tmp_path / name)

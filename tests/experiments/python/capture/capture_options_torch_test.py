@@ -49,6 +49,16 @@ def test_text_file_with_byte_tokens(models, tmp_path):
         assert str(tmp_path) not in file.attrs["source"] and "haystack.txt" in file.attrs["source"]
 
 
+def test_names_that_are_not_utf8_cost_no_run(models, tmp_path):
+    bad = os.fsdecode(b"\xff")
+    dump = tmp_path / f"{bad}.h5"
+    prompts = write_prompts(tmp_path, {"tokens": token_ids(), "name": "s"})
+    assert run(models("llama"), prompts, "-o", dump, "--task", bad, "--model-name", bad) == 0
+    with h5py.File(dump) as file:
+        (sample,) = file["samples"].values()
+        assert (file.attrs["model"], sample.attrs["task"]) == ("?", "?") and "?.h5" in file.attrs["source"]
+
+
 def test_spans_of_text(models, tmp_path):
     text = "Größe eins: 4711. Größe zwei: 0815. Größe eins ist 4711?"
     spans = ["4711", "Größe zwei", [0, 5]]

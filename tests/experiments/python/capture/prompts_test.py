@@ -1,5 +1,6 @@
 """Prompts that cannot be read get one sentence; needs no torch."""
 import json
+import os
 
 import pytest
 
@@ -51,3 +52,20 @@ def test_offsets_of_bytes_are_made_where_they_are_needed(tmp_path):
     assert "offset_mapping" not in ByteTokenizer()("ab")
     (tmp_path / "p.jsonl").write_text(json.dumps({"text": "aé7", "spans": ["7"]}))
     assert tokenize(read_prompts(tmp_path / "p.jsonl")[0], ByteTokenizer(256)).spans == [(4, 5)]
+
+
+@pytest.mark.parametrize("name", [b"\xff.txt", b"..txt"])
+def test_a_text_file_whose_name_no_sample_can_have_is_refused(name, tmp_path):
+    path = tmp_path / os.fsdecode(name)
+    path.write_text("some text")
+    assert refusal(path).startswith(f"{path}: the sample would be named '")
+
+
+def test_a_text_without_a_token_is_refused(tmp_path):
+    class NoTokens(ByteTokenizer):
+        def __call__(self, text, **options):
+            return {"input_ids": [], "offset_mapping": []}
+
+    (tmp_path / "p.txt").write_text(" ")
+    with pytest.raises(InputError, match=f"^{tmp_path}/p.txt: the tokenizer makes no token of the prompt$"):
+        tokenize(read_prompts(tmp_path / "p.txt")[0], NoTokens())
