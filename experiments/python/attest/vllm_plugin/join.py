@@ -37,8 +37,7 @@ class Joined:
 
 def finished_files(folder):
     """The dumps in a folder of the plugin."""
-    return sorted(os.path.join(folder, name) for name in os.listdir(folder)
-                  if name.endswith(".h5") and not name.startswith("."))
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".h5"))
 
 
 def refusals(folder):
