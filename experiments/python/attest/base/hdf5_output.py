@@ -95,7 +95,7 @@ class Hdf5Output:
             raise_if_interrupted()
             if self.force or not self._link():
                 os.replace(self.temporary, self.path)
-            self._sync_folder()
+        self._sync_folder()
         return size
 
     def _create_file(self):
@@ -109,19 +109,18 @@ class Hdf5Output:
                                          h5py.h5f.ACC_TRUNC, creation_properties(h5py.h5p.FILE_CREATE), access))
 
     def _sync_folder(self):
-        """The name reaches the disk, too. A folder that may not be read cannot be opened; some file systems sync
-        none."""
+        """The name reaches the disk, too. A folder that may not be read cannot be opened (EACCES); some file systems
+        sync none (EINVAL)."""
         try:
             folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except PermissionError:
-            return
-        try:
-            os.fsync(folder)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
         except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-        finally:
-            os.close(folder)
+            if error.errno not in (errno.EACCES, errno.EINVAL):
+                raise OutputError(f"{self.path}: is written, but its folder cannot be synced "
+                                  f"({error.strerror})") from error
 
     def _link(self):
         """A hard link never replaces a file, as a rename would. Some file systems have no hard links."""

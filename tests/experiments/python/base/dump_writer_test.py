@@ -1,5 +1,6 @@
 """A dump appears under its name complete and at once, and replaces a file only if asked to."""
 import contextlib
+import errno
 import os
 
 import h5py
@@ -131,6 +132,23 @@ def test_the_folder_is_on_the_disk_after_the_rename(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda d: (synced.append((os.readlink(f"/proc/self/fd/{d}"), (tmp_path / "dump.h5").exists())), fsync(d)))
     write(tmp_path / "dump.h5")
     assert synced[-1] == (str(tmp_path), True)
+
+
+@pytest.mark.parametrize("number, sentence", [
+    (errno.EIO, "is written, but its folder cannot be synced (Input/output error)"), (errno.EINVAL, None)])
+def test_a_folder_that_cannot_be_synced(number, sentence, tmp_path, monkeypatch):
+    path, fsync = tmp_path / "dump.h5", os.fsync
+
+    def failing(descriptor):
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            raise OSError(number, os.strerror(number))
+        fsync(descriptor)
+    monkeypatch.setattr(os, "fsync", failing)
+    if sentence:
+        assert refusal(path) == f"{path}: {sentence}"
+    else:
+        write(path)
+    assert h5py.is_hdf5(path)
 
 
 def test_a_file_put_into_the_place_of_the_temporary_one_is_not_written(tmp_path, monkeypatch):
