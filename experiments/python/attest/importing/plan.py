@@ -71,6 +71,11 @@ class ImportPlan:
     num_layers: int
     groups: list  # of PlannedSamples
 
+    def geometry(self):
+        """Attributes of the dump."""
+        return {"num_query_heads": self.num_query_heads, "num_kv_heads": self.num_kv_heads, "head_dim": self.head_dim,
+                "value_dim": self.value_dim}
+
     def num_samples(self):
         return sum(len(group.names) for group in self.groups)
 
