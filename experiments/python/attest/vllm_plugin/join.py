@@ -105,11 +105,17 @@ def _rank(file):
     return Rank.of_attribute(file.attrs.get("engine_rank"))
 
 
-def _header(parts):
-    """The root's attributes of a request, of all its heads."""
+def _stages(parts):
+    """{pipeline rank: its tensor-parallel parts}"""
     stages = {}
     for part in parts:
         stages.setdefault(part.rank.pipeline, []).append(part)
+    return stages
+
+
+def _header(parts):
+    """The root's attributes of a request, of all its heads."""
+    stages = _stages(parts)
     for stage in stages.values():
         expected, found = stage[0].rank.tensor_size, [part.rank.tensor for part in stage]
         if found != list(range(expected)):
@@ -141,10 +147,7 @@ def _copy_sample(writer, parts):
         for name in source:
             if name != "layers":
                 source.copy(source[name], sample, name)
-    stages = {}
-    for part in parts:
-        stages.setdefault(part.rank.pipeline, []).append(part)
-    for stage in stages.values():
+    for stage in _stages(parts).values():
         for number in stage[0].file["samples"][stage[0].name]["layers"]:
             groups = [part.file["samples"][part.name]["layers"][number] for part in stage]
             _copy_layer(writer, layers, number, groups, stage[0].rank.kv_copies)
