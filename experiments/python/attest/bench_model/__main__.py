@@ -1,7 +1,6 @@
 """`attest bench model`: tokens per second of a decoding model (experiments/manual/bench.md).
 experiments/commands/bench_model.cpp has checked the options, and hands them over as JSON."""
 
-import contextlib
 import json
 import sys
 
@@ -108,20 +107,20 @@ def bench(request):
         refuse_inputs(request["output"], [*filter(None, [request["dump"]]), *files_of_model(request["model"])])
         refuse_existing(request["output"], request["force"])
     device = prepared_device(request)
-    with contextlib.ExitStack() as stack:
-        try:
-            document = measure(request, device, Operators(), lambda: free_bytes(device, request["device_memory"]))
-        except torch.OutOfMemoryError as error:
-            raise OutputError(
-                f"bench model: the weights do not fit into the device's memory ({first_line(error)})"
-            ) from error
-        if not document["measurements"]:
-            reasons = "; ".join(sorted({line["reason"] for line in document["left_out"]}))
-            raise OutputError(f"bench model: nothing could be measured: {reasons}")
-        text = text_of(document)
-        if request["output"]:
-            end_interruptions()
-            stack.enter_context(atomic_text(request["output"])).write(text + "\n")
+    try:
+        document = measure(request, device, Operators(), lambda: free_bytes(device, request["device_memory"]))
+    except torch.OutOfMemoryError as error:
+        raise OutputError(
+            f"bench model: the weights do not fit into the device's memory ({first_line(error)})"
+        ) from error
+    if not document["measurements"]:
+        reasons = "; ".join(sorted({line["reason"] for line in document["left_out"]}))
+        raise OutputError(f"bench model: nothing could be measured: {reasons}")
+    text = text_of(document)
+    if request["output"]:
+        end_interruptions()
+        with atomic_text(request["output"]) as file:
+            file.write(text + "\n")
     print_report(text if request["json"] else table(document))
 
 
