@@ -1,5 +1,4 @@
 """What FFD keeps of a dump at a delta, for each layer and KV head: a study of the dump by the program."""
-
 import os
 import subprocess
 import tempfile
