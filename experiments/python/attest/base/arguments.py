@@ -1,11 +1,9 @@
 """The parser of command lines, and types of options that several commands take."""
 import argparse
 import re
-import sys
 
-from .command import drop_output
-from .errors import OutputError, UsageError
-
+from .command import print_report
+from .errors import UsageError
 
 ABOVE_0 = "0*[1-9][0-9]*"
 
@@ -14,14 +12,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message):  # one sentence, without the usage text
         raise UsageError(f"{message} (--help lists the options)")
 
-    def _print_message(self, message, file=None):  # argparse drops what cannot be written
-        try:
-            print(message, end="", file=file or sys.stderr, flush=True)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            drop_output(sys.stdout)
-            raise OutputError("cannot write to standard output") from error
+    def _print_message(self, message, file=None):  # the help; argparse drops what cannot be written
+        print_report(message.removesuffix("\n"))
 
 
 def argument(expected):

@@ -110,6 +110,11 @@ INTERRUPTED = 130  # exit code
 NOTHING_WRITTEN = "interrupted, nothing was written; run the command again to start over"
 
 
+def interruption_of(arguments):
+    """For run_command, of a command that may have the option --resume."""
+    return lambda: "interrupted; the same command goes on" if "--resume" in arguments else NOTHING_WRITTEN
+
+
 def end_process(code):
     """Ends a script with the exit code of its command. After an interruption the interpreter is not cleaned up:
     libraries whose import was cut short may crash there."""
