@@ -6,6 +6,7 @@ import statistics
 import torch
 
 from ..base.command import json_text
+from ..base.errors import printable
 
 FORMAT, VERSION = "attest-model-bench", 1
 BASELINES = {"flash": "sdpa_flash", "cudnn": "sdpa_cudnn"}
@@ -120,7 +121,7 @@ def table(document):
     lines = ["  ".join(cell.ljust(w) if n in (2, 3) else cell.rjust(w)
                        for n, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in rows]
     model, machine = document["model"], document["machine"]
-    head = (f"{model['name']}{', random weights' if model['random_weights'] else ''}: {model['layers']} layers, "
+    head = (f"{printable(model['name'])}{', random weights' if model['random_weights'] else ''}: {model['layers']} layers, "
             f"{model['num_query_heads']} query heads, {model['num_kv_heads']} KV heads of {model['head_dim']}, "
             f"{model['element_type']}, weights of {model['weight_bytes'] / 1e9:.1f} GB; "
             f"{machine['gpu']} ({machine['device']}), torch {machine['torch']}")

@@ -2,6 +2,7 @@
 import os
 
 from ..base.command import json_text, print_report
+from ..base.errors import printable
 
 
 def report(request, samples, layers, geometry, size, seconds, more=""):
@@ -12,6 +13,6 @@ def report(request, samples, layers, geometry, size, seconds, more=""):
             {"path": os.fsencode(target).decode(errors="replace"), "samples": samples, "layers": layers,
              "query_heads": int(geometry["num_query_heads"]), "kv_heads": int(geometry["num_kv_heads"]),
              "head_dim": int(geometry["head_dim"]), "value_dim": int(value_dim), "bytes": size, "seconds": seconds}))
-    print_report(f"{target}: {samples} sample(s), {layers} layer(s) in all, {geometry['num_query_heads']} query and "
-                 f"{geometry['num_kv_heads']} KV heads of {geometry['head_dim']} channels (values {value_dim}), "
-                 f"{size / 1e6:.1f} MB in {seconds:.1f} s{more}")
+    print_report(f"{printable(target)}: {samples} sample(s), {layers} layer(s) in all, "
+                 f"{geometry['num_query_heads']} query and {geometry['num_kv_heads']} KV heads of "
+                 f"{geometry['head_dim']} channels (values {value_dim}), {size / 1e6:.1f} MB in {seconds:.1f} s{more}")
