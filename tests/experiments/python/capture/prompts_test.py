@@ -6,7 +6,9 @@ import pytest
 
 from attest.base.errors import InputError
 from attest.capture import prompts
+from attest.capture.__main__ import PartialCapture
 from attest.capture.prompts import ByteTokenizer, read_prompts, tokenize
+from attest.capture.record import provenance
 
 
 def refusal(path):
@@ -59,6 +61,12 @@ def test_a_text_file_whose_name_no_sample_can_have_is_refused(name, tmp_path):
     path = tmp_path / os.fsdecode(name)
     path.write_text("some text")
     assert refusal(path).startswith(f"{path}: the sample would be named '")
+
+
+def test_a_capture_whose_command_is_no_utf8_goes_on(tmp_path):
+    record = {"source": provenance("attest capture", ["m", "-o", "\udcff.h5"], "torch")}
+    with PartialCapture(tmp_path / "\udcff.h5", True, False) as partial:
+        assert partial.begin({}, record) == partial.begin({}, record) == {"source": "attest capture m -o '?.h5' (torch)"}
 
 
 def test_a_text_without_a_token_is_refused(tmp_path):
