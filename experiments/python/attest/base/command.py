@@ -50,9 +50,11 @@ def raise_if_interrupted():
 
 
 def end_interruptions():
-    """From now on, and until the command ends, signals wait: the output gets its name, and what an interruption says
-    would not be true."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    """From now on, and until the command ends, signals are dropped: the output gets its name, and what an interruption
+    says would not be true. To block them would not do, as a thread of torch would get them."""
+    for each in SIGNALS:
+        if signal.getsignal(each) is _on_signal:  # within run_command
+            signal.signal(each, signal.SIG_IGN)
 
 
 def drop_output(*streams):
@@ -172,7 +174,7 @@ def run_command(program, needed_modules, command, interruption=lambda: NOTHING_W
                 os.unlink(path)
         temporary_files.clear()
         for each in before:
-            signal.signal(each, signal.SIG_IGN)  # drops what waited
+            signal.signal(each, signal.SIG_IGN)  # the command is over
         signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
         for each, handler in before.items():
             signal.signal(each, handler)

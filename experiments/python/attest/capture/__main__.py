@@ -104,7 +104,7 @@ def capture_one_by_one(engine, options, arguments, prompts, partial, source, cre
             say(samples.write(prompts[number], writer))
             samples.write_header(writer, record["source"], record["created"])
             writer.commit()
-    size = join_dumps(paths, options.output, options.force, options.gzip)
+    size = join_dumps(paths, options.output, options.force, options.gzip, ends_command=True)
     partial.remove()
     return size
 

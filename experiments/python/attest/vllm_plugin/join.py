@@ -76,7 +76,7 @@ def join_requests(paths, target, force=False, gzip_level=0, model_name=None):
                         writer.write_attributes(**header)
                     _refuse_another_engine(header, found, parts[0].path)
                     layers += _copy_sample(writer, parts)
-        return Joined(writer.commit(), len(requests), layers, header)
+        return Joined(writer.commit(ends_command=True), len(requests), layers, header)
 
 
 def _refuse_another_engine(header, found, path):
