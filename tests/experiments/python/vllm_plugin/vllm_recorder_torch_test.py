@@ -152,6 +152,17 @@ def test_a_step_that_fails_ends_its_requests(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_batch_of_other_requests_than_were_scheduled_ends_them_and_not_the_engine(tmp_path):
+    vllm = Vllm(tmp_path, last=1, decode=0)
+    scheduled = vllm.recorder.begin_step
+    vllm.recorder.begin_step = lambda step: (scheduled(step), vllm.recorder.counts.update(ghost=1))
+    vllm.step(("a", 0, 6))
+    assert (tmp_path / "a.refused").read_text() == "request a: the batch has the requests ['a'], expected ['a', 'ghost']\n"
+    vllm.recorder.begin_step = scheduled
+    vllm.step(("b", 0, 6))
+    check(vllm.dump("b"), "b", [5], 6)
+
+
 def test_attention_that_is_not_causal_is_refused(tmp_path):
     vllm = Vllm(tmp_path)
     vllm.step(("a", 0, 6), causal=False)
