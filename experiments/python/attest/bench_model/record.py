@@ -121,9 +121,9 @@ def table(document):
     lines = ["  ".join(cell.ljust(w) if n in (2, 3) else cell.rjust(w)
                        for n, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in rows]
     model, machine = document["model"], document["machine"]
-    head = (f"{printable(model['name'])}{', random weights' if model['random_weights'] else ''}: {model['layers']} layers, "
-            f"{model['num_query_heads']} query heads, {model['num_kv_heads']} KV heads of {model['head_dim']}, "
-            f"{model['element_type']}, weights of {model['weight_bytes'] / 1e9:.1f} GB; "
+    head = (f"{printable(model['name'])}{', random weights' if model['random_weights'] else ''}: "
+            f"{model['layers']} layers, {model['num_query_heads']} query heads, {model['num_kv_heads']} KV heads of "
+            f"{model['head_dim']}, {model['element_type']}, weights of {model['weight_bytes'] / 1e9:.1f} GB; "
             f"{machine['gpu']} ({machine['device']}), torch {machine['torch']}")
     ends = []
     if document["measurements"]:
