@@ -17,7 +17,6 @@ if(ccache)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
-# Flags of every target of this project.
 add_library(build_flags INTERFACE)
 set(cxx $<COMPILE_LANGUAGE:CXX>)
 target_compile_options(build_flags INTERFACE

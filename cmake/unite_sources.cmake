@@ -35,3 +35,10 @@ function(unite_sources list)
   endforeach()
   set(${list} ${united} PARENT_SCOPE)
 endfunction()
+
+# GCC takes a type of an included source's anonymous namespace for one of a header.
+function(allow_united_types target)
+  if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  endif()
+endfunction()

@@ -3,7 +3,16 @@ import os
 import sys
 
 from . import places
-from .base.errors import OutputError
+from .base.errors import AttestError, OutputError
+
+
+class ProgramError(AttestError):
+    """A call of the program that failed: the last line that it said, and its exit code."""
+
+    def __init__(self, said, code):
+        lines = said.strip().splitlines() or [f"ended by signal {-code}"]
+        super().__init__(lines[-1].removeprefix("attest: "))
+        self.exit_code = code if code > 0 else 1
 
 
 def program():

@@ -1,24 +1,19 @@
 """The parser of command lines, and types of options that several commands take."""
 import argparse
 import re
-import sys
 
-from .command import drop_output
-from .errors import OutputError, UsageError
+from .command import print_report
+from .errors import UsageError
+
+ABOVE_0 = "0*[1-9][0-9]*"
 
 
 class Parser(argparse.ArgumentParser):
     def error(self, message):  # one sentence, without the usage text
         raise UsageError(f"{message} (--help lists the options)")
 
-    def _print_message(self, message, file=None):  # argparse drops what cannot be written
-        try:
-            print(message, end="", file=file or sys.stderr, flush=True)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            drop_output(sys.stdout)
-            raise OutputError("cannot write to standard output") from error
+    def _print_message(self, message, file=None):  # the help; argparse drops what cannot be written
+        print_report(message.removesuffix("\n"))
 
 
 def argument(expected):
@@ -40,11 +35,21 @@ def file_name(text):
     return text
 
 
-@argument("a whole number above 0")
-def count(text):
-    if not re.fullmatch("0*[1-9][0-9]*", text):  # int() takes "1_0" and digits of other scripts
+def digits(pattern, text):
+    """The number that a text of this pattern is. int() alone takes "1_0" and digits of other scripts."""
+    if not re.fullmatch(pattern, text):
         raise ValueError
     return int(text)
+
+
+@argument("a whole number")
+def whole_number(text):
+    return digits("-?[0-9]+", text)
+
+
+@argument("a whole number above 0")
+def count(text):
+    return digits(ABOVE_0, text)
 
 
 @argument("a list of layers such as 0,4,8-11")

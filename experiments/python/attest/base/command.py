@@ -50,9 +50,11 @@ def raise_if_interrupted():
 
 
 def end_interruptions():
-    """From now on, and until the command ends, signals wait: the output gets its name, and what an interruption says
-    would not be true."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    """From now on, and until the command ends, signals are dropped: the output gets its name, and what an interruption
+    says would not be true. To block them would not do, as a thread of torch would get them."""
+    for each in SIGNALS:
+        if signal.getsignal(each) is _on_signal:  # within run_command
+            signal.signal(each, signal.SIG_IGN)
 
 
 def drop_output(*streams):
@@ -108,6 +110,11 @@ def _limit(error):
 
 INTERRUPTED = 130  # exit code
 NOTHING_WRITTEN = "interrupted, nothing was written; run the command again to start over"
+
+
+def interruption_of(arguments):
+    """For run_command, of a command that may have the option --resume."""
+    return lambda: "interrupted; the same command goes on" if "--resume" in arguments else NOTHING_WRITTEN
 
 
 def end_process(code):
@@ -167,7 +174,7 @@ def run_command(program, needed_modules, command, interruption=lambda: NOTHING_W
                 os.unlink(path)
         temporary_files.clear()
         for each in before:
-            signal.signal(each, signal.SIG_IGN)  # drops what waited
+            signal.signal(each, signal.SIG_IGN)  # the command is over
         signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
         for each, handler in before.items():
             signal.signal(each, handler)

@@ -3,6 +3,7 @@ import h5py
 import numpy as np
 
 from .hdf5_output import Hdf5Output, creation_properties
+from .stored_text import storable
 
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 # What readers take as a softmax scale or soft-cap (dumps/format/dump_fields.cpp).
@@ -72,7 +73,7 @@ class DumpWriter(Hdf5Output):
         if spans:
             self.write_array(sample, "spans", spans, "<i8")
             if span_labels:
-                self.write_array(sample, "span_labels", span_labels, h5py.string_dtype())
+                self.write_array(sample, "span_labels", [*map(storable, span_labels)], h5py.string_dtype())
         return sample
 
     def create_layer(self, sample, layer, sliding_window=None):

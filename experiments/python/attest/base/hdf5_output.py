@@ -10,6 +10,7 @@ from .command import end_interruptions, raise_if_interrupted, remove_temporary, 
 from .errors import OutputError, first_line
 from .files import kind_of
 from .output_check import fail_existing
+from .stored_text import storable
 
 
 def creation_properties(kind):
@@ -18,6 +19,13 @@ def creation_properties(kind):
     properties = h5py.h5p.create(kind)
     properties.set_obj_track_times(False)
     return properties
+
+
+def _write_attributes(item, attributes):
+    """A name on the command line need not be UTF-8, and the run that it stands for has taken hours."""
+    for name, value in attributes.items():
+        if value is not None:
+            item.attrs[name] = storable(value) if isinstance(value, str) else value
 
 
 class Hdf5Output:
@@ -61,16 +69,12 @@ class Hdf5Output:
     def write_attributes(self, **attributes):
         """Writes attributes of the root, except those that are None."""
         with self.writing():
-            for name, value in attributes.items():
-                if value is not None:
-                    self.file.attrs[name] = value
+            _write_attributes(self.file, attributes)
 
     def create_group(self, at, name, **attributes):
         with self.writing():
             group = h5py.Group(h5py.h5g.create(at.id, name.encode(), gcpl=creation_properties(h5py.h5p.GROUP_CREATE)))
-            for attribute, value in attributes.items():
-                if value is not None:
-                    group.attrs[attribute] = value
+            _write_attributes(group, attributes)
         return group
 
     def write_array(self, group, name, values, dtype, **attributes):
@@ -91,7 +95,7 @@ class Hdf5Output:
             raise_if_interrupted()
             if self.force or not self._link():
                 os.replace(self.temporary, self.path)
-            self._sync_folder()
+        self._sync_folder()
         return size
 
     def _create_file(self):
@@ -105,19 +109,18 @@ class Hdf5Output:
                                          h5py.h5f.ACC_TRUNC, creation_properties(h5py.h5p.FILE_CREATE), access))
 
     def _sync_folder(self):
-        """The name reaches the disk, too. A folder that may not be read cannot be opened; some file systems sync
-        none."""
+        """The name reaches the disk, too. A folder that may not be read cannot be opened (EACCES); some file systems
+        sync none (EINVAL)."""
         try:
             folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except PermissionError:
-            return
-        try:
-            os.fsync(folder)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
         except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-        finally:
-            os.close(folder)
+            if error.errno not in (errno.EACCES, errno.EINVAL):
+                raise OutputError(f"{self.path}: is written, but its folder cannot be synced "
+                                  f"({error.strerror})") from error
 
     def _link(self):
         """A hard link never replaces a file, as a rename would. Some file systems have no hard links."""

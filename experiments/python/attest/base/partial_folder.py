@@ -16,6 +16,7 @@ import re
 from .atomic_text import atomic_text
 from .errors import InputError, OutputError, UsageError, first_line
 from .files import InputFile, kind_of
+from .stored_text import storable
 
 LOCK = "lock"
 MOST_BYTES = 16 << 20  # of a file of JSON
@@ -63,11 +64,6 @@ def like(found, example):
     if isinstance(example, list):
         return isinstance(found, list) and all(like(element, "") for element in found)
     return isinstance(found, str) and len(found) <= MOST_TEXT and found == storable(found)
-
-
-def storable(text):
-    """HDF5's strings end at a NUL, and JSON and UTF-8 have no lone surrogates."""
-    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 class PartialFolder:

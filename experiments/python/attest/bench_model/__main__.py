@@ -1,7 +1,5 @@
 """`attest bench model`: tokens per second of a decoding model (experiments/manual/bench.md).
 experiments/commands/bench_model.cpp has checked the options, and hands them over as JSON."""
-
-import contextlib
 import json
 import sys
 
@@ -56,15 +54,12 @@ def settings_of(request, decoder):
     from .kept_shares import for_model, shares_of_dump
     from .points import Setting
 
-    settings = [
-        Setting("keep", keep, torch.full((decoder.num_layers, decoder.kv_heads), keep, dtype=torch.float64))
-        for keep in request["keep"]
-    ]
+    settings = [Setting("keep", keep, torch.full((decoder.num_layers, decoder.kv_heads), keep, dtype=torch.float64))
+                for keep in request["keep"]]
     if request["dump"]:
         found = shares_of_dump(request["dump"], request["delta"], request["device"])
-        settings += [
-            Setting("delta", delta, for_model(shares, decoder, request["dump"])) for delta, shares in found.items()
-        ]
+        settings += [Setting("delta", delta, for_model(shares, decoder, request["dump"]))
+                     for delta, shares in found.items()]
     return settings
 
 
@@ -90,10 +85,8 @@ def measure(request, device, operators, free):
                 point = Point(decoder, context, batch, plan)
                 for found in point.measure():
                     measured.append(found)
-                    say(
-                        f"context {context}, batch {batch}, {found.method}: {min(found.step):.2f} ms a step at best",
-                        request["quiet"],
-                    )
+                    say(f"context {context}, batch {batch}, {found.method}: {min(found.step):.2f} ms a step at best",
+                        request["quiet"])
                 left_out += point.left_out
         return record(request, decoder, config, random, measured, left_out, utc_now())
 
@@ -108,20 +101,19 @@ def bench(request):
         refuse_inputs(request["output"], [*filter(None, [request["dump"]]), *files_of_model(request["model"])])
         refuse_existing(request["output"], request["force"])
     device = prepared_device(request)
-    with contextlib.ExitStack() as stack:
-        try:
-            document = measure(request, device, Operators(), lambda: free_bytes(device, request["device_memory"]))
-        except torch.OutOfMemoryError as error:
-            raise OutputError(
-                f"bench model: the weights do not fit into the device's memory ({first_line(error)})"
-            ) from error
-        if not document["measurements"]:
-            reasons = "; ".join(sorted({line["reason"] for line in document["left_out"]}))
-            raise OutputError(f"bench model: nothing could be measured: {reasons}")
-        text = text_of(document)
-        if request["output"]:
-            end_interruptions()
-            stack.enter_context(atomic_text(request["output"])).write(text + "\n")
+    try:
+        document = measure(request, device, Operators(), lambda: free_bytes(device, request["device_memory"]))
+    except torch.OutOfMemoryError as error:
+        raise OutputError("bench model: the weights do not fit into the device's memory "
+                          f"({first_line(error)})") from error
+    if not document["measurements"]:
+        reasons = "; ".join(sorted({line["reason"] for line in document["left_out"]}))
+        raise OutputError(f"bench model: nothing could be measured: {reasons}")
+    text = text_of(document)
+    if request["output"]:
+        end_interruptions()
+        with atomic_text(request["output"]) as file:
+            file.write(text + "\n")
     print_report(text if request["json"] else table(document))
 
 

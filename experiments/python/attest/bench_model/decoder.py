@@ -1,6 +1,5 @@
 """A decoding model of Llama's shape in plain torch: a step of one token per sequence, with whatever attention it is
 given. Nothing in a step waits for the device or branches on data, so that it can be captured in a CUDA graph."""
-
 import torch
 import torch.nn.functional as F
 
@@ -11,9 +10,8 @@ FAMILIES = ("llama", "mistral", "qwen2", "qwen3")  # whose logits the test compa
 
 def refuse_other_families(config, name):
     if config.model_type not in FAMILIES:
-        raise InputError(
-            f"{name}: is a model of the family '{config.model_type}', expected one of {', '.join(FAMILIES)}"
-        )
+        raise InputError(f"{name}: is a model of the family '{config.model_type}', expected one of "
+                         f"{', '.join(FAMILIES)}")
     if config.hidden_act != "silu":
         raise InputError(f"{name}: has the activation '{config.hidden_act}', expected silu")
     layers = getattr(config, "layer_types", None)
@@ -70,9 +68,8 @@ class Decoder:
             try:
                 return weights.pop(prefix + name)
             except KeyError:
-                raise InputError(
-                    f"the model lacks the weight {prefix}{name}, which a model of Llama's shape has"
-                ) from None
+                raise InputError(f"the model lacks the weight {prefix}{name}, which a model of Llama's shape "
+                                 "has") from None
 
         return Layer(take, lambda name: prefix + name in weights)
 
@@ -102,10 +99,9 @@ class Decoder:
         heads = F.linear(x, layer.qkv, layer.qkv_bias).view(batch, rotated + self.kv_heads, self.head_dim)
         qk, v = heads[:, :rotated], heads[:, rotated:]
         if layer.q_norm is not None:
-            qk = torch.cat(
-                [self._normed(qk[:, : self.heads], layer.q_norm), self._normed(qk[:, self.heads :], layer.k_norm)], 1
-            )
+            qk = torch.cat([self._normed(qk[:, :self.heads], layer.q_norm),
+                            self._normed(qk[:, self.heads:], layer.k_norm)], 1)
         qk = torch.addcmul(qk * cos, qk.roll(self.head_dim // 2, -1), sin)
-        q, k = qk[:, : self.heads], qk[:, self.heads :]
+        q, k = qk[:, :self.heads], qk[:, self.heads:]
         out = attend(number, q.unsqueeze(2), k.unsqueeze(2), v.unsqueeze(2))
         return F.linear(out.reshape(batch, -1), layer.o, layer.o_bias)

@@ -1,42 +1,25 @@
 """What FFD keeps of a dump at a delta, for each layer and KV head: a study of the dump by the program."""
-
 import os
 import subprocess
 import tempfile
 
 import torch
 
-from ..base.errors import AttestError, InputError
-from ..program import program
+from ..base.errors import InputError
+from ..program import ProgramError, program
 
 SELECTOR = "ffd:block=128,sub_block=128,gqa=union,residual=fp8"
 
 
 def shares_of_dump(dump, deltas, device):
-    """{delta: shares [layers, Hkv]}, means over samples and queries."""
+    """{delta: shares [layers, Hkv]}, means over queries and over the samples that have the layer."""
     with tempfile.TemporaryDirectory() as folder:
         results = os.path.join(folder, "results.h5")
-        ran = subprocess.run(
-            [
-                program(),
-                "run",
-                dump,
-                "-o",
-                results,
-                "--quiet",
-                f"--device={device}",
-                "--selector",
-                SELECTOR,
-                "--delta",
-                ",".join(f"{delta:.17g}" for delta in deltas),
-            ],
-            text=True,
-            capture_output=True,
-        )
+        grid = ",".join(f"{delta:.17g}" for delta in deltas)
+        words = ["--quiet", f"--device={device}", "--selector", SELECTOR, "--delta", grid]
+        ran = subprocess.run([program(), "run", dump, "-o", results, *words], text=True, capture_output=True)
         if ran.returncode:
-            failure = AttestError(ran.stderr.strip().removeprefix("attest: ") or f"{dump}: cannot be studied")
-            failure.exit_code = ran.returncode
-            raise failure
+            raise ProgramError(ran.stderr, ran.returncode)
         return shares_of_results(results)
 
 
@@ -45,16 +28,19 @@ def shares_of_results(path):
 
     with h5py.File(path) as file:
         dump = file["dumps/0"]
-        kv_heads, sums, count = int(dump.attrs["num_kv_heads"]), None, 0
+        kv_heads, of_layers = int(dump.attrs["num_kv_heads"]), {}
         for sample in dump["samples"].values():
             name = next(key for key in sample if key.startswith("ffd"))
             group = sample[name]
             kept = torch.from_numpy(group["keep_ratio"][()]).double()  # [layer, query, head or KV head, setting]
             shares = kept.mean(1)
             shares = shares.reshape(len(shares), kv_heads, -1, shares.shape[-1]).mean(2)
-            sums, count = shares if sums is None else sums + shares, count + 1
+            for layer, of_layer in zip(sample["layers"][()].tolist(), shares):
+                of_layers.setdefault(layer, []).append(of_layer)
         values = group["settings"][()].tolist()
-    return {delta: sums[:, :, s] / count for s, delta in enumerate(values)}
+    # [layer, KV head, setting]
+    means = torch.stack([sum(found) / len(found) for _, found in sorted(of_layers.items())])
+    return {delta: means[:, :, s] for s, delta in enumerate(values)}
 
 
 def for_model(shares, decoder, dump):

@@ -1,5 +1,4 @@
 """The model that is timed: random weights in a shape, or those of a checkpoint."""
-
 import os
 import pathlib
 
@@ -16,27 +15,11 @@ WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 def shape_of_llama31_8b():
     from transformers import LlamaConfig
 
-    rope = {
-        "rope_type": "llama3",
-        "rope_theta": 500000.0,
-        "factor": 8.0,
-        "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 8192,
-    }
-    return LlamaConfig(
-        vocab_size=128256,
-        hidden_size=4096,
-        intermediate_size=14336,
-        num_hidden_layers=32,
-        num_attention_heads=32,
-        num_key_value_heads=8,
-        head_dim=128,
-        rms_norm_eps=1e-5,
-        max_position_embeddings=131072,
-        rope_parameters=rope,
-        tie_word_embeddings=False,
-    )
+    rope = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+    return LlamaConfig(vocab_size=128256, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32,
+                       num_attention_heads=32, num_key_value_heads=8, head_dim=128, rms_norm_eps=1e-5,
+                       max_position_embeddings=131072, rope_parameters=rope, tie_word_embeddings=False)
 
 
 def has_weights(name):
@@ -65,10 +48,8 @@ def element_type_of(config, wanted, random):
     dtype = getattr(torch, wanted) if wanted else None if random else getattr(config, "dtype", None)
     dtype = dtype or torch.bfloat16
     if dtype not in (torch.float16, torch.bfloat16):
-        raise UsageError(
-            f"the checkpoint is {str(dtype).removeprefix('torch.')}, and its cache would be: expected "
-            "--element-type float16 or bfloat16"
-        )
+        raise UsageError(f"the checkpoint is {str(dtype).removeprefix('torch.')}, and its cache would be: expected "
+                         "--element-type float16 or bfloat16")
     return dtype
 
 
@@ -110,7 +91,6 @@ def load_decoder(request, device):
     name, random = request["model"], not has_weights(request["model"]) or request["model"] == LLAMA31_8B
     config = load_config(name)
     dtype = element_type_of(config, request["element_type"], random)
-    weights = (
-        random_weights(config, device, dtype, request["seed"]) if random else checkpoint_weights(name, device, dtype)
-    )
+    weights = random_weights(config, device, dtype, request["seed"]) if random else \
+        checkpoint_weights(name, device, dtype)
     return Decoder(config, weights), config, random

@@ -1,5 +1,4 @@
 """Measures one point: a context length and a batch size, dense and with FFD. Logits are compared first."""
-
 import contextlib
 import dataclasses
 import gc
@@ -27,7 +26,6 @@ class CheckError(AttestError):
 @dataclasses.dataclass
 class Setting:
     """What is kept of FFD's blocks: `shares` [L, Hkv], from `keep` of all, or from a dump at a delta."""
-
     kind: str  # "keep" or "delta"
     value: float
     shares: torch.Tensor
@@ -81,9 +79,8 @@ class Point:
         """[Measured, ...]; `left_out` has what was not."""
         needed, free = bytes_needed(self.decoder, self.context, self.batch), self.plan.free_bytes()
         if needed > free:
-            self.leave_out(
-                "all", f"needs {needed / 1e9:.1f} GB beside the weights, and {free / 1e9:.1f} GB may be taken"
-            )
+            self.leave_out("all", f"needs {needed / 1e9:.1f} GB beside the weights, and {free / 1e9:.1f} GB may be "
+                           "taken")
             return []
         try:
             return [*self._dense(), *(self._ffd(setting) for setting in self.plan.settings)]
@@ -116,11 +113,10 @@ class Point:
         self.reference = plain.logits
         self.effect = difference(without.logits, self.reference)
         if not self.effect > LEAST_EFFECT * self.tolerance:
-            raise CheckError(
-                f"context {self.context}, batch {self.batch}: without attention the logits change by "
-                f"{self.effect:.3g} of their norm, expected more than {LEAST_EFFECT * self.tolerance:.3g}: "
-                "the model does not show what its attention computes"
-            )
+            raise CheckError(f"context {self.context}, batch {self.batch}: without attention the logits change by "
+                             f"{self.effect:.3g} of their norm, expected more than "
+                             f"{LEAST_EFFECT * self.tolerance:.3g}: the model does not show what its attention "
+                             "computes")
         found = []
         for cache.backend in self.backends():
             with self._or_left_out(cache.backend):
@@ -144,9 +140,8 @@ class Point:
         with the model's own keys."""
         plan, device = self.plan, self.decoder.device
         steps = 1 + PARTS * WARM_UP + plan.repeats + WARM_UP + plan.repeats
-        caches = FfdCaches(
-            self.decoder, self.batch, self.context, self.context + steps, plan.seed, self.exponents, plan.operators
-        )
+        caches = FfdCaches(self.decoder, self.batch, self.context, self.context + steps, plan.seed, self.exponents,
+                           plan.operators)
         seen = self._seen(lambda layer, q, k, v: caches.decode(layer, q), -(-CALIBRATING_STEPS // self.batch))
         loop, kept = self._loop(caches.attend), {}
 
@@ -188,35 +183,18 @@ class Point:
         replay()
         off = difference(loop.logits, self.reference)
         if not off <= self.tolerance:
-            raise CheckError(
-                f"{method}, context {self.context}, batch {self.batch}: with everything kept the logits differ "
-                f"from those of attention in float32 by {off:.3g} of their norm, expected at most "
-                f"{self.tolerance:.3g}; no time is reported"
-            )
+            raise CheckError(f"{method}, context {self.context}, batch {self.batch}: with everything kept the logits "
+                             f"differ from those of attention in float32 by {off:.3g} of their norm, expected at most "
+                             f"{self.tolerance:.3g}; no time is reported")
         return off
 
     def _alone(self, attend, seen):
-        return milliseconds(
-            captured(attention_alone(attend, seen), self.decoder.device),
-            self.plan.repeats,
-            self.decoder.device,
-            WARM_UP,
-        )
+        device = self.decoder.device
+        return milliseconds(captured(attention_alone(attend, seen), device), self.plan.repeats, device, WARM_UP)
 
     def _measured(self, method, setting, kept, step, attention, cache_bytes, off):
-        return Measured(
-            method,
-            self.context,
-            self.batch,
-            setting,
-            kept,
-            step,
-            attention,
-            cache_bytes,
-            off,
-            self.tolerance,
-            self.effect,
-        )
+        return Measured(method, self.context, self.batch, setting, kept, step, attention, cache_bytes, off,
+                        self.tolerance, self.effect)
 
     @contextlib.contextmanager
     def _or_left_out(self, method):

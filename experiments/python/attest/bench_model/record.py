@@ -1,5 +1,4 @@
 """The record of a run as JSON, and its table."""
-
 import os
 import re
 import statistics
@@ -7,6 +6,7 @@ import statistics
 import torch
 
 from ..base.command import json_text
+from ..base.errors import printable
 
 FORMAT, VERSION = "attest-model-bench", 1
 BASELINES = {"flash": "sdpa_flash", "cudnn": "sdpa_cudnn"}
@@ -33,16 +33,12 @@ def measurement_json(measured, others):
     }
     for name, method in BASELINES.items():
         baseline = next((m for m in others if m.method == method), None)
-        found[f"over_{name}"], found[f"limit_{name}"] = (
-            (None, None) if baseline is None else (statistics.median(baseline.step) / step, limit(baseline, attention))
-        )
+        found[f"over_{name}"] = baseline and statistics.median(baseline.step) / step
+        found[f"limit_{name}"] = baseline and limit(baseline, attention)
     return {
         **found,
-        "check": {
-            "logits_difference": measured.difference,
-            "tolerance": measured.tolerance,
-            "without_attention": measured.effect,
-        },
+        "check": {"logits_difference": measured.difference, "tolerance": measured.tolerance,
+                  "without_attention": measured.effect},
         "milliseconds": measured.step,
         "milliseconds_of_attention": measured.attention,
     }
@@ -59,9 +55,8 @@ def record(request, decoder, config, random, measured, left_out, created):
     device = decoder.device
     cuda = device.type == "cuda"
     properties = torch.cuda.get_device_properties(device) if cuda else None
-    measurements = [
-        measurement_json(m, [o for o in measured if (o.context, o.batch) == (m.context, m.batch)]) for m in measured
-    ]
+    measurements = [measurement_json(m, [o for o in measured if (o.context, o.batch) == (m.context, m.batch)])
+                    for m in measured]
     return {
         "format": FORMAT,
         "format_version": VERSION,
@@ -100,9 +95,8 @@ def text_of(document):
 
 def setting_text(measurement):
     setting = measurement["setting"]
-    return {"none": "", "keep": f"keep {100 * setting['value']:.3g} %", "delta": f"delta {setting['value']:g}"}[
-        setting["kind"]
-    ]
+    texts = {"none": "", "keep": f"keep {100 * setting['value']:.3g} %", "delta": f"delta {setting['value']:g}"}
+    return texts[setting["kind"]]
 
 
 def length_text(tokens):
@@ -115,68 +109,29 @@ def optional(value):
 
 def table(document):
     """A line for each measurement."""
-    rows = [
-        [
-            "context",
-            "batch",
-            "method",
-            "",
-            "kept",
-            "tokens/s",
-            "least..most",
-            "ms/step",
-            "attention",
-            "caches GB",
-            "over flash",
-            "limit",
-            "over cuDNN",
-            "limit",
-        ]
-    ]
+    rows = [["context", "batch", "method", "", "kept", "tokens/s", "least..most", "ms/step", "attention", "caches GB",
+             "over flash", "limit", "over cuDNN", "limit"]]
     for m in document["measurements"]:
-        rows.append(
-            [
-                length_text(m["context"]),
-                str(m["batch"]),
-                m["method"],
-                setting_text(m),
-                f"{100 * m['kept']:.1f}%",
-                f"{m['tokens_per_second']:.1f}",
-                f"{m['tokens_per_second_low']:.1f}..{m['tokens_per_second_high']:.1f}",
-                f"{m['step_milliseconds']:.2f}",
-                f"{100 * m['attention_share']:.1f}%",
-                f"{m['cache_bytes'] / 1e9:.2f}",
-                *(optional(m[name]) for name in ("over_flash", "limit_flash", "over_cudnn", "limit_cudnn")),
-            ]
-        )
-    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            cell.ljust(w) if n in (2, 3) else cell.rjust(w) for n, (cell, w) in enumerate(zip(row, widths))
-        ).rstrip()
-        for row in rows
-    ]
+        rows.append([
+            length_text(m["context"]), str(m["batch"]), m["method"], setting_text(m), f"{100 * m['kept']:.1f}%",
+            f"{m['tokens_per_second']:.1f}", f"{m['tokens_per_second_low']:.1f}..{m['tokens_per_second_high']:.1f}",
+            f"{m['step_milliseconds']:.2f}", f"{100 * m['attention_share']:.1f}%", f"{m['cache_bytes'] / 1e9:.2f}",
+            *(optional(m[name]) for name in ("over_flash", "limit_flash", "over_cudnn", "limit_cudnn"))])
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = ["  ".join(cell.ljust(w) if n in (2, 3) else cell.rjust(w)
+                       for n, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in rows]
     model, machine = document["model"], document["machine"]
-    head = (
-        f"{model['name']}{', random weights' if model['random_weights'] else ''}: {model['layers']} layers, "
-        f"{model['num_query_heads']} query heads, {model['num_kv_heads']} KV heads of {model['head_dim']}, "
-        f"{model['element_type']}, weights of {model['weight_bytes'] / 1e9:.1f} GB; "
-        f"{machine['gpu']} ({machine['device']}), "
-        f"torch {machine['torch']}"
-    )
+    head = (f"{printable(model['name'])}{', random weights' if model['random_weights'] else ''}: "
+            f"{model['layers']} layers, {model['num_query_heads']} query heads, {model['num_kv_heads']} KV heads of "
+            f"{model['head_dim']}, {model['element_type']}, weights of {model['weight_bytes'] / 1e9:.1f} GB; "
+            f"{machine['gpu']} ({machine['device']}), torch {machine['torch']}")
     ends = []
     if document["measurements"]:
         worst = max(document["measurements"], key=lambda m: m["check"]["logits_difference"])["check"]
-        ends.append(
-            f"Checked first: with everything kept, logits differ from those of attention in float32 by at most "
-            f"{worst['logits_difference']:.2g} of their norm (tolerance {worst['tolerance']:g})."
-        )
-        ends.append(
-            "limit: 1 / (1 - share + share / speed-up), of the baseline's share of attention and the speed-up of the "
-            "attention alone."
-        )
-    left = [
-        f"left out: {line['method']}, context {length_text(line['context'])}, batch {line['batch']}: {line['reason']}"
-        for line in document["left_out"]
-    ]
+        ends = ["Checked first: with everything kept, logits differ from those of attention in float32 by at most "
+                f"{worst['logits_difference']:.2g} of their norm (tolerance {worst['tolerance']:g}).",
+                "limit: 1 / (1 - share + share / speed-up), of the baseline's share of attention and the speed-up of "
+                "the attention alone."]
+    left = [f"left out: {line['method']}, context {length_text(line['context'])}, batch {line['batch']}: "
+            f"{line['reason']}" for line in document["left_out"]]
     return "\n".join([head, "", *lines, "", *ends, *left])

@@ -1,5 +1,4 @@
 """Steps of a decoding model as one CUDA graph, and the time of each replay."""
-
 import time
 
 import torch

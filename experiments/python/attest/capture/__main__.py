@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 from ..base.clock import utc_now
-from ..base.command import NOTHING_WRITTEN, end_process, run_command
+from ..base.command import end_process, interruption_of, run_command
 from ..base.output_check import refuse_inputs
 from ..base.partial_folder import PartialFolder, folder_of
 from ..base.progress import say as say_line
@@ -104,7 +104,7 @@ def capture_one_by_one(engine, options, arguments, prompts, partial, source, cre
             say(samples.write(prompts[number], writer))
             samples.write_header(writer, record["source"], record["created"])
             writer.commit()
-    size = join_dumps(paths, options.output, options.force, options.gzip)
+    size = join_dumps(paths, options.output, options.force, options.gzip, ends_command=True)
     partial.remove()
     return size
 
@@ -113,12 +113,9 @@ def main(arguments):
     def command():
         options = parse(arguments)
         capture_all(options, arguments, lambda line: say_line(line, options.quiet))
-    resumable = "--resume" in arguments
     needed, extra = ("llama-cpp-python and h5py", "llama") if any(word.endswith(".gguf") for word in arguments) else \
         ("torch, transformers 5 and h5py", "models")
-    return run_command("attest", needed, command,
-                       (lambda: "interrupted; the same command goes on") if resumable else (lambda: NOTHING_WRITTEN),
-                       extra=extra)
+    return run_command("attest", needed, command, interruption_of(arguments), extra=extra)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ from ..base.errors import InputError, first_line
 from .one_kind import refuse_other_kinds
 
 
-def join_dumps(paths, target, force, gzip_level=0):
-    """One dump of all samples. The dumps are of the same model; layers of another kind are refused."""
+def join_dumps(paths, target, force, gzip_level=0, ends_command=False):
+    """One dump of all samples. The dumps are of the same model; layers of another kind are refused. `ends_command`: as
+    of commit()."""
     header = None
     with DumpWriter(target, force, gzip_level) as writer:
         for path in paths:
@@ -24,4 +25,4 @@ def join_dumps(paths, target, force, gzip_level=0):
             except (OSError, KeyError) as error:
                 raise InputError(f"{path}: is damaged ({first_line(error)}); remove it, and --resume makes it "
                                  "again") from error
-        return writer.commit()
+        return writer.commit(ends_command)

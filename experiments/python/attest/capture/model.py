@@ -7,6 +7,7 @@ import re
 import sys
 
 from ..base.errors import InputError, OutputError, UsageError, first_line
+from ..base.progress import say
 from .prompts import ByteTokenizer
 
 
@@ -45,8 +46,8 @@ def load_model(options):
         raise OutputError(f"{sys.executable}: expected transformers 5 or later, found {transformers.__version__}")
     transformers.utils.logging.set_verbosity_error()
     huggingface_hub.utils.logging.set_verbosity_error()  # where no hub answers, it tries for half a minute
-    if not os.path.isdir(options.model) and not options.quiet:
-        print(f"{options.model}: is no folder here; looking for it on the hub", file=sys.stderr, flush=True)
+    if not os.path.isdir(options.model):
+        say(f"{options.model}: is no folder here; looking for it on the hub", options.quiet)
     if not sys.stderr.isatty():
         transformers.utils.logging.disable_progress_bar()
     device = options.device

@@ -2,7 +2,7 @@
 import argparse
 import re
 
-from ..base.arguments import Parser, argument, count, file_name, layer_list
+from ..base.arguments import Parser, argument, count, file_name, layer_list, whole_number
 
 CACHE_TYPES = ("f16", "bf16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1")
 OF_HUGGING_FACE = ("attention_mass", "head_weights", "output_gradients", "device", "dtype", "chat", "revision",
@@ -122,7 +122,7 @@ def add_llama_options(parser):
     llama.add_argument("-ctv", "--cache-type-v", choices=CACHE_TYPES, default="f16", metavar="TYPE",
                        help="that of the cached values (default: f16)")
     llama.add_argument("-fa", "--flash-attn", choices=("on", "off", "auto"), default="auto", help="(default: auto)")
-    llama.add_argument("-ngl", "--gpu-layers", metavar="N", type=int, default=0,
+    llama.add_argument("-ngl", "--gpu-layers", metavar="N", type=whole_number, default=0,
                        help="layers on a GPU (default: none)")
     llama.add_argument("-nkvo", "--no-kv-offload", action="store_true", help="keep the cache in the processor's memory")
     llama.add_argument("-b", "--batch-size", metavar="N", type=count, default=512,

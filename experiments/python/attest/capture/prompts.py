@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ..base.arguments import chosen_layers, refuse_missing_layer
 from ..base.errors import InputError, UsageError
 from ..base.files import in_quotes, kind_of
-from ..base.sample_name import SAMPLE_NAME, is_sample_name
+from ..base.stored_text import SAMPLE_NAME, is_sample_name
 
 MAX_PROMPT_BYTES = 32 << 20  # of a text file, or of a line of a .jsonl file
 # Of a line of a .jsonl file.
@@ -69,6 +69,8 @@ def read_prompts(path, task=None, spans_field=None):
         raise InputError(f"{path}: the prompt is empty")
     if spans_field:
         raise InputError(f"{path}: --spans needs a .jsonl file")
+    if not is_sample_name(path.stem):
+        raise InputError(f"{path}: the sample would be named {in_quotes(path.stem)}, expected {SAMPLE_NAME}")
     return [Prompt(path.stem, task or "text", str(path), text=content)]
 
 
@@ -211,6 +213,8 @@ def _tokenized(prompt, ids, answer, placed):
     labels = prompt.span_labels
     if labels is None and prompt.tokens is None and any(isinstance(span, str) for span in prompt.spans):
         labels = [span if isinstance(span, str) else "" for span in prompt.spans]
+    if not ids:
+        raise InputError(f"{prompt.where}: the tokenizer makes no token of the prompt")
     count = len(prompt.spans)
     return TokenizedPrompt(ids, answer, placed[:count], labels, placed[count] if placed[count:] else None)
 

@@ -4,6 +4,7 @@ import shlex
 import time
 
 from ..base.errors import InputError
+from ..base.stored_text import storable
 from .model import length_warning, model_name, refuse_unknown_tokens, rope_parameters, vocabulary_of
 from .prompts import layers_of
 
@@ -95,4 +96,4 @@ def provenance(program, arguments, libraries=None):
 
         libraries = f"transformers {transformers.__version__}, torch {torch.__version__}"
     names = [re.sub(r"(?:^|(?<==))[~.]*/(?:.*/)?", "", argument.rstrip("/")) for argument in arguments]
-    return f"{program} {shlex.join(names)} ({libraries})"
+    return storable(f"{program} {shlex.join(names)} ({libraries})")

@@ -9,7 +9,7 @@ import threading
 import time
 
 from ..base.errors import AttestError, printable
-from ..program import program
+from ..program import ProgramError, program
 
 
 running = set()  # processes that threads of this one have started
@@ -77,9 +77,9 @@ def compute(words, units, folder):
         finally:
             running.discard(process)
         if process.returncode:
-            said = (error.strip().splitlines() or [f"ended by signal {-process.returncode}"])[-1]
-            raise ChunkError(f"worker {socket.gethostname()}: {printable(said.removeprefix('attest: '))}",
-                             process.returncode if process.returncode in (1, 2, 4, 5) else 1)
+            failure = ProgramError(error, process.returncode)
+            raise ChunkError(f"worker {socket.gethostname()}: {printable(str(failure))}",
+                             failure.exit_code if failure.exit_code in (1, 2, 4, 5) else 1)
         took = time.monotonic() - began
         if kept is None:
             return chunk.read_bytes(), took

@@ -10,8 +10,8 @@ import sys
 import tempfile
 
 from ..base.command import raise_if_interrupted
-from ..base.errors import AttestError, OutputError, first_line
-from ..program import program
+from ..base.errors import OutputError, first_line
+from ..program import ProgramError, program
 from .chunk import ChunkError, compute
 
 SECONDS = 10  # of work in a chunk
@@ -132,8 +132,7 @@ class Study:
 
     def learn(self, code, printed, error):
         if code:
-            said = error.decode(errors="replace").strip().splitlines() or [f"ended by signal {-code}"]
-            raise ProgramError(said[-1].removeprefix("attest: "), code)
+            raise ProgramError(error.decode(errors="replace"), code)
         found = json.loads(printed)
         self.missing = found.get("missing", [])
         if "missing" in found:
@@ -213,11 +212,3 @@ class Gatherer:
 def environment():
     """Without what launchers set."""
     return {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}
-
-
-class ProgramError(AttestError):
-    """The program's own sentence, with its exit code."""
-
-    def __init__(self, sentence, code):
-        super().__init__(sentence)
-        self.exit_code = code if code > 0 else 1

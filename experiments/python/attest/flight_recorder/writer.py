@@ -5,11 +5,11 @@ import numpy as np
 
 from ..base.dump_writer import IN_FLOAT32, DumpWriter, float32_holds, rounded_bits
 from ..base.errors import InputError
+from ..importing.safetensors import ELEMENT_TYPES
 from .attention import FUNCTIONS, attention_calls
 from .recording import read_recording
 from .stored import rows
 
-ELEMENT_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 CODES = {"F8_E4M3", "F8_E5M2"}
 DEFAULT_LAST = 4  # queries of a request
 MOST_HEADS = 1 << 20

@@ -6,10 +6,11 @@ import os
 import sys
 import warnings
 
-from ..base.command import end_process, json_text, print_report, run_command
+from ..base.command import end_process, run_command
 from ..base.errors import AttestError, UsageError
 from ..base.files import in_quotes
 from ..base.progress import Progress
+from .report import report
 
 
 def decode(value):
@@ -29,7 +30,7 @@ def is_json_object(text):
 def check_options(options, target):
     """Refuses what a dump cannot hold."""
     from ..base.dump_writer import IN_FLOAT32, float32_holds
-    from ..base.sample_name import SAMPLE_NAME, is_sample_name
+    from ..base.stored_text import SAMPLE_NAME, is_sample_name
     for name in ("softmax_scale", "logit_softcap"):
         value = getattr(options, name)
         if value and not float32_holds(value):
@@ -42,22 +43,6 @@ def check_options(options, target):
         raise UsageError(f"--rope: expected a JSON object, found {in_quotes(options.rope)}")
     if not is_sample_name(options.sample):
         raise UsageError(f"--sample: expected {SAMPLE_NAME}, found {in_quotes(options.sample)}")
-
-
-def report_json(plan, target, seconds):
-    path = os.fsencode(target).decode(errors="replace")
-    return json_text({"path": path, "samples": plan.num_samples(), "layers": plan.num_sample_layers(),
-                      "query_heads": plan.num_query_heads, "kv_heads": plan.num_kv_heads, "head_dim": plan.head_dim,
-                      "value_dim": plan.value_dim, "bytes": plan.num_bytes(), "seconds": seconds})
-
-
-def report_text(plan, target, seconds):
-    group = plan.groups[0]
-    return (f"{target}: {plan.num_samples()} sample(s), {plan.num_sample_layers()} layer(s) in all, "
-            f"{plan.num_query_heads} query and {plan.num_kv_heads} KV heads of {plan.head_dim} channels "
-            f"(values {plan.value_dim}), {plan.num_bytes() / 1e6:.1f} MB in {seconds:.1f} s\n"
-            f"sample {in_quotes(group.names[0])}: {group.num_tokens} tokens, {len(group.positions)} query position(s) "
-            f"{group.positions[0]} .. {group.positions[-1]}")
 
 
 def run_import(request):
@@ -82,8 +67,10 @@ def run_import(request):
     plan = plan_import(arrays, source, options)
     with Progress(plan.num_bytes(), "MB", request["quiet"], scale=10**6) as progress:
         write_import(plan, options, target, request["force"], progress)
-    report = report_json if request["json"] else report_text
-    print_report(report(plan, target, progress.seconds()))
+    first = plan.groups[0]
+    report(request, plan.num_samples(), plan.num_sample_layers(), plan.geometry(), plan.num_bytes(), progress.seconds(),
+           f"\nsample {in_quotes(first.names[0])}: {first.num_tokens} tokens, {len(first.positions)} query position(s) "
+           f"{first.positions[0]} .. {first.positions[-1]}")
 
 
 def main(request):

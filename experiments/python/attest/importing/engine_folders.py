@@ -2,14 +2,14 @@
 import json
 import os
 import subprocess
-import sys
 import time
 
-from ..base.command import json_text, print_report
-from ..base.errors import InputError, UsageError, printable
+from ..base.errors import InputError, UsageError
 from ..base.output_check import refuse_inputs
+from ..base.progress import say
 from ..program import program
 from .plan import ImportOptions, option_of
+from .report import report
 
 # Options that mean something for arrays alone, and those for a dump that is whole but for being in parts.
 OF_ARRAYS = ("q_names", "k_names", "v_names", "layout", "q_layout", "positions", "spans", "bfloat16_bits", "sample",
@@ -45,7 +45,7 @@ def import_recording(request, options):
     began = time.monotonic()
     samples, layers, geometry = write_recording(request["source"], options, request["target"], request["force"],
                                                 options.last or DEFAULT_LAST)
-    _report(request, samples, layers, geometry, time.monotonic() - began)
+    report(request, samples, layers, geometry, os.path.getsize(request["target"]), time.monotonic() - began)
 
 
 def import_plugin(request, options):
@@ -56,14 +56,13 @@ def import_plugin(request, options):
     _refuse(options, ("last",), "is for a folder of FlashInfer's flight recorder, the plugin's dumps have the queries "
                                 "that their requests asked for")
     for sentence in refusals(request["source"]):
-        if not request["quiet"]:
-            print(printable(f"left out: {sentence}"), file=sys.stderr)
+        say(f"left out: {sentence}", request["quiet"])
     began, files = time.monotonic(), finished_files(request["source"])
     refuse_inputs(request["target"], files)
     for path in files:
         refuse_bad_dump(path)
     joined = join_requests(files, request["target"], request["force"])
-    _report(request, joined.samples, joined.layers, joined.header, time.monotonic() - began)
+    report(request, joined.samples, joined.layers, joined.header, joined.size, time.monotonic() - began)
 
 
 def refuse_bad_dump(path):
@@ -82,17 +81,3 @@ def _refuse(options, names, why):
     for name in names:
         if getattr(options, name) != getattr(ImportOptions(), name):
             raise UsageError(f"{option_of(name)}: {why}")
-
-
-def _report(request, samples, layers, geometry, seconds):
-    target = request["target"]
-    size, value_dim = os.path.getsize(target), int(geometry.get("value_dim", geometry["head_dim"]))
-    if request["json"]:
-        return print_report(json_text(
-            {"path": os.fsencode(target).decode(errors="replace"), "samples": samples, "layers": layers,
-             "query_heads": int(geometry["num_query_heads"]), "kv_heads": int(geometry["num_kv_heads"]),
-             "head_dim": int(geometry["head_dim"]), "value_dim": value_dim, "bytes": size,
-             "seconds": seconds}))
-    print_report(f"{target}: {samples} sample(s), {layers} layer(s) in all, {geometry['num_query_heads']} query and "
-                 f"{geometry['num_kv_heads']} KV heads of {geometry['head_dim']} channels (values "
-                 f"{value_dim}), {size / 1e6:.1f} MB in {seconds:.1f} s")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from ..base.dump_writer import ITEM_BYTES
 from ..base.errors import InputError, UsageError
 from ..base.files import in_quotes
-from ..base.sample_name import SAMPLE_NAME, is_sample_name
+from ..base.stored_text import SAMPLE_NAME, is_sample_name
 from .layout import check_layout, view_array
 from .names import ROLES, find_layers
 from .source_array import shape_text
@@ -70,6 +70,11 @@ class ImportPlan:
     value_dim: int
     num_layers: int
     groups: list  # of PlannedSamples
+
+    def geometry(self):
+        """Attributes of the dump."""
+        return {"num_query_heads": self.num_query_heads, "num_kv_heads": self.num_kv_heads, "head_dim": self.head_dim,
+                "value_dim": self.value_dim}
 
     def num_samples(self):
         return sum(len(group.names) for group in self.groups)

@@ -9,8 +9,7 @@ def write_import(plan, options, target, force, progress=lambda size: None):
     """Streams the arrays to the dump, reading each once. Calls `progress` with the size in bytes of every block."""
     with DumpWriter(target, force) as writer:
         writer.require_space(plan.num_bytes())
-        writer.write_header(model=options.model, num_layers=plan.num_layers, num_query_heads=plan.num_query_heads,
-                            num_kv_heads=plan.num_kv_heads, head_dim=plan.head_dim, value_dim=plan.value_dim,
+        writer.write_header(model=options.model, num_layers=plan.num_layers, **plan.geometry(),
                             softmax_scale=options.softmax_scale or None, logit_softcap=options.logit_softcap or None,
                             rope=options.rope or None,
                             source=json.dumps({"generator": "attest import", "layout": options.layout},

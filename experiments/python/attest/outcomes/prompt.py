@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from ..base.errors import AttestError, InputError
-from ..base.partial_folder import storable
+from ..base.stored_text import storable
 from ..prompts.scoring import score
 
 NOT_SCORED = 2

@@ -2,7 +2,7 @@
 import argparse
 import sys
 
-from ..base.arguments import Parser, count, file_name
+from ..base.arguments import Parser, count, file_name, whole_number
 from ..base.command import end_process, run_command
 from ..base.errors import printable
 from ..base.output_check import refuse_inputs
@@ -36,7 +36,8 @@ def parse(arguments):
                         help="tokens of a prompt, without its answer and a chat template; 4K is 4096 (default 4K)")
     parser.add_argument("--prompts", metavar="N", type=count, default=4,
                         help="prompts of each task and length (default 4)")
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="another seed gives other prompts (default 0)")
+    parser.add_argument("--seed", metavar="N", type=whole_number, default=0,
+                        help="another seed gives other prompts (default 0)")
     parser.add_argument("--haystack", metavar="PATH", type=file_name, default=SOURCES,
                         help="text file, or folder of text and sources, to hide lines in"
                              " (default: this program's sources)")

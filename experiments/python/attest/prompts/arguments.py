@@ -1,5 +1,5 @@
 """Types of options about tasks and prompts."""
-from ..base.arguments import argument
+from ..base.arguments import ABOVE_0, argument, digits
 from .families import TASKS
 
 
@@ -13,7 +13,8 @@ def task_list(text):
 
 @argument("a list of lengths in tokens such as 4K,16000")
 def length_list(text):
-    lengths = [int(item[:-1]) * 1024 if item.endswith("K") else int(item) for item in text.split(",")]
+    lengths = [digits("[0-9]+", item.removesuffix("K")) * (1024 if item.endswith("K") else 1)
+               for item in text.split(",")]
     if min(lengths) < 1 or len(set(lengths)) < len(lengths):
         raise ValueError
     return lengths
@@ -21,17 +22,10 @@ def length_list(text):
 
 @argument("a token id")
 def token_id(text):
-    if int(text) < 0:
-        raise ValueError
-    return int(text)
+    return digits("[0-9]+", text)
 
 
 @argument("a number of prompts above 0, or a .jsonl file")
 def prompts_of(text):
     """An int, or the name of a file."""
-    if text.endswith(".jsonl"):
-        return text
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
+    return text if text.endswith(".jsonl") else digits(ABOVE_0, text)

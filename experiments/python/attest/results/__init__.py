@@ -27,13 +27,12 @@ def dataset(path, selector, sample=None, dump=0):
     import xarray
 
     with h5py.File(path) as file:
-        if sample is None:
-            sample = next(iter(file[f"dumps/{dump}/samples"]))
-        found = file.get(f"dumps/{dump}/samples/{sample}") or {}
-        known = [name for name, group in found.items() if isinstance(group, h5py.Group)]
-    if selector not in known:
-        raise ValueError(f"{path}: sample {sample} of dump {dump} has no selector {selector}, expected one of "
-                         f"{', '.join(known)}")
+        _require(f"{path}:", "dump", str(dump), file["dumps"])
+        samples = file[f"dumps/{dump}/samples"]
+        sample = next(iter(samples)) if sample is None else sample
+        _require(f"{path}: dump {dump}", "sample", sample, samples)
+        known = [name for name, group in samples[sample].items() if isinstance(group, h5py.Group)]
+        _require(f"{path}: sample {sample} of dump {dump}", "selector", selector, known)
     return xarray.open_dataset(path, engine="h5netcdf", group=f"dumps/{dump}/samples/{sample}/{selector}")
 
 
@@ -61,6 +60,11 @@ def cells(path, metrics=None, selectors=None):
     for column in ("path", "model", "sample", "task", "selector", "setting_label"):
         found[column] = found[column].astype("category")
     return found
+
+
+def _require(place, what, name, known):
+    if name not in known:
+        raise ValueError(f"{place} has no {what} {name}, expected one of {', '.join(known)}")
 
 
 def _samples(file):

@@ -2,7 +2,7 @@
 hands them over in --request; `attest tasks --help` describes the others."""
 import json
 
-from ..base.arguments import Parser, argument, count, file_name, layer_list
+from ..base.arguments import Parser, argument, count, file_name, layer_list, whole_number
 from ..base.errors import UsageError
 from ..prompts.arguments import length_list, prompts_of, task_list, token_id
 from ..prompts.haystack import SOURCES
@@ -30,7 +30,7 @@ def make_parser():
     add("--context", type=length_list)
     add("--prompts", type=prompts_of, default=DEFAULT_PROMPTS)
     add("--haystack", type=file_name)
-    add("--seed", type=int, default=0)
+    add("--seed", type=whole_number, default=0)
     add("--layers", type=layer_list)
     add("--forced", action="store_true")
     add("--max-new-tokens", type=count)

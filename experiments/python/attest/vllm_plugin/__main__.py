@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from ..base.command import NOTHING_WRITTEN, end_process, run_command
+from ..base.command import end_process, interruption_of, run_command
 from ..base.errors import InputError, UsageError, first_line
 from ..base.output_check import refuse_inputs
 from ..base.partial_folder import PartialFolder
@@ -189,11 +189,8 @@ def main(arguments=None):
     def command():
         options = parse(arguments)
         run(options, lambda line: say_line(line, options.quiet))
-    resumable = "--resume" in arguments
-    code = run_command("attest-vllm", "vllm, transformers and h5py", command,
-                       (lambda: "interrupted; the same command goes on") if resumable else (lambda: NOTHING_WRITTEN),
-                       extra="vllm")
-    end_process(code)
+    end_process(run_command("attest-vllm", "vllm, transformers and h5py", command, interruption_of(arguments),
+                            extra="vllm"))
 
 
 if __name__ == "__main__":

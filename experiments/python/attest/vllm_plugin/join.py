@@ -37,8 +37,7 @@ class Joined:
 
 def finished_files(folder):
     """The dumps in a folder of the plugin."""
-    return sorted(os.path.join(folder, name) for name in os.listdir(folder)
-                  if name.endswith(".h5") and not name.startswith("."))
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".h5"))
 
 
 def refusals(folder):
@@ -77,7 +76,7 @@ def join_requests(paths, target, force=False, gzip_level=0, model_name=None):
                         writer.write_attributes(**header)
                     _refuse_another_engine(header, found, parts[0].path)
                     layers += _copy_sample(writer, parts)
-        return Joined(writer.commit(), len(requests), layers, header)
+        return Joined(writer.commit(ends_command=True), len(requests), layers, header)
 
 
 def _refuse_another_engine(header, found, path):
@@ -106,11 +105,17 @@ def _rank(file):
     return Rank.of_attribute(file.attrs.get("engine_rank"))
 
 
-def _header(parts):
-    """The root's attributes of a request, of all its heads."""
+def _stages(parts):
+    """{pipeline rank: its tensor-parallel parts}"""
     stages = {}
     for part in parts:
         stages.setdefault(part.rank.pipeline, []).append(part)
+    return stages
+
+
+def _header(parts):
+    """The root's attributes of a request, of all its heads."""
+    stages = _stages(parts)
     for stage in stages.values():
         expected, found = stage[0].rank.tensor_size, [part.rank.tensor for part in stage]
         if found != list(range(expected)):
@@ -142,10 +147,7 @@ def _copy_sample(writer, parts):
         for name in source:
             if name != "layers":
                 source.copy(source[name], sample, name)
-    stages = {}
-    for part in parts:
-        stages.setdefault(part.rank.pipeline, []).append(part)
-    for stage in stages.values():
+    for stage in _stages(parts).values():
         for number in stage[0].file["samples"][stage[0].name]["layers"]:
             groups = [part.file["samples"][part.name]["layers"][number] for part in stage]
             _copy_layer(writer, layers, number, groups, stage[0].rank.kv_copies)

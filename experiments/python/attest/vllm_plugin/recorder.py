@@ -3,7 +3,7 @@ import os
 
 from ..base.arguments import chosen_layers
 from ..base.errors import AttestError, InputError, UsageError, first_line
-from .request import CapturedRequest
+from .request import CapturedRequest, bytes_of
 from .settings import read_wish
 from .writer import write_refusal, write_request
 
@@ -104,13 +104,14 @@ class Recorder:
         if new.num_computed_tokens:
             raise InputError(f"its first {new.num_computed_tokens} tokens come from a cache, so that their keys do not "
                              "reach the attention layers; --no-enable-prefix-caching makes every request whole")
-        request = CapturedRequest(wish, self._layers_of(wish))
-        most, beside = self.settings.memory, sum(other.num_bytes for other in self.requests.values())
-        if request.num_bytes + beside > most * 2**30:
-            raise InputError(f"takes {request.num_bytes / 2**30:.2g} GiB beside {beside / 2**30:.2g} GiB of requests "
-                             f"under way, ATTEST_VLLM_MEMORY allows {most:g}; fewer layers take less")
-        if request.layers:  # another pipeline rank may have them
-            self.requests[new.req_id] = request
+        layers, most = self._layers_of(wish), self.settings.memory
+        needed = bytes_of(wish, layers)
+        beside = sum(bytes_of(other.wish, other.layers) for other in self.requests.values())
+        if needed + beside > most * 2**30:  # a client of the server may ask for any position
+            raise InputError(f"takes {needed / 2**30:.2g} GiB beside {beside / 2**30:.2g} GiB of requests under way, "
+                             f"ATTEST_VLLM_MEMORY allows {most:g}; fewer layers take less")
+        if layers:  # another pipeline rank may have them
+            self.requests[new.req_id] = CapturedRequest(wish, layers)
 
     def _layers_of(self, wish):
         engine = self.engine
@@ -125,10 +126,12 @@ class Recorder:
 
     def _places(self):
         if self.places is None:
-            ids, tokens = self.batch()
-            if set(ids) != set(self.counts):
-                raise AttestError(f"the batch has the requests {sorted(ids)}, expected {sorted(self.counts)}")
             self.places, begin = [], 0
+            ids, tokens = self.batch()
+            if set(ids) != set(self.counts):  # of a runner that these names do not fit: the engine goes on
+                for request_id in list(self.requests):
+                    self.refuse(request_id, f"the batch has the requests {sorted(ids)}, expected {sorted(self.counts)}")
+                return self.places
             for request_id in ids:
                 end = begin + self.counts[request_id]
                 if request_id in self.requests:

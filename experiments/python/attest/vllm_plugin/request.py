@@ -17,6 +17,12 @@ class CapturedLayer:
     output: torch.Tensor
 
 
+def bytes_of(wish, layers):
+    """Of tokens, q, k, v and output, as the largest element type has them."""
+    return 4 * wish.num_tokens + sum(4 * (layer.head_dim + layer.value_dim) * (
+        layer.kv_heads * wish.num_tokens + layer.query_heads * len(wish.positions)) for layer in layers.values())
+
+
 class CapturedRequest:
     """Tokens come in the order of their positions. A pass may begin before the end of the last one, as a preempted
     request is computed again: what it brings replaces what was there, queries and outputs, too."""
@@ -26,9 +32,6 @@ class CapturedRequest:
         self.captured = {}  # number -> CapturedLayer
         self.tokens = torch.zeros(wish.num_tokens, dtype=torch.int32)
         self.length = 0  # tokens that the layers have seen
-        # of q, k, v and output, as the largest element type has them
-        self.num_bytes = sum(4 * (layer.head_dim + layer.value_dim) * (
-            layer.kv_heads * wish.num_tokens + layer.query_heads * len(wish.positions)) for layer in layers.values())
 
     def is_complete(self):
         return self.length == self.wish.num_tokens

@@ -6,7 +6,7 @@ import re
 
 from ..base.arguments import layer_list
 from ..base.errors import UsageError
-from ..base.sample_name import SAMPLE_NAME, is_sample_name
+from ..base.stored_text import SAMPLE_NAME, is_sample_name
 
 PREFIX = "ATTEST_VLLM_"
 # Begins the names of a request's own arguments: extra_args of SamplingParams, "vllm_xargs" of HTTP.
@@ -60,6 +60,11 @@ def _read(reader, text, name):
         raise UsageError(f"{name}: expected {expected}, found {str(text)!r}") from error
 
 
+def _ascend(positions):
+    return (isinstance(positions, list) and all(type(p) is int and p >= 0 for p in positions)
+            and sorted(set(positions)) == positions)
+
+
 @dataclasses.dataclass
 class Wish:
     """What to capture of one request. Its prompt has `prompt_length` tokens."""
@@ -67,7 +72,7 @@ class Wish:
     task: str
     layers: list | None
     prompt_length: int
-    positions: list  # of the queries, ascending
+    positions: list | range  # of the queries, ascending
     own: bool  # it has arguments of its own
     sample: dict  # spans, span_labels, document, prompt_length as attest capture knows them
 
@@ -93,11 +98,10 @@ def read_wish(settings, request_id, prompt_length, extra_args):
 
     positions = given.get("positions")
     if positions is None:
-        first = max(0, prompt_length - number("last"))
-        positions = list(range(first, prompt_length + number("decode")))
+        positions = range(max(0, prompt_length - number("last")), prompt_length + number("decode"))
     elif isinstance(positions, str):
         positions = _read(json.loads, positions, f"{ARGUMENT}positions")
-    if not positions or not all(type(p) is int and p >= 0 for p in positions) or sorted(set(positions)) != positions:
+    if not positions or not isinstance(positions, range) and not _ascend(positions):
         raise UsageError(f"request {request_id}: expected ascending positions of queries, found {positions}")
     name = str(given.get("name", request_id))
     if not is_sample_name(name):

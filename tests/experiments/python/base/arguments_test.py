@@ -2,7 +2,8 @@
 import argparse
 
 import pytest
-from attest.base.arguments import count
+from attest.base.arguments import count, whole_number
+from attest.prompts.arguments import length_list, prompts_of, token_id
 
 
 @pytest.mark.parametrize("text", ["1", "10", "007"])
@@ -14,3 +15,14 @@ def test_counts(text):
 def test_what_is_no_count(text):
     with pytest.raises(argparse.ArgumentTypeError, match="is not a whole number above 0"):
         count(text)
+
+
+@pytest.mark.parametrize("read", [whole_number, token_id, prompts_of, length_list, lambda text: length_list(f"{text}K")])
+@pytest.mark.parametrize("text", ["1_0", " 7", "7 ", "+7", "\u0667", ""])
+def test_numbers_are_digits_alone(read, text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a"):
+        read(text)
+
+
+def test_numbers():
+    assert (whole_number("-7"), token_id("0"), prompts_of("12"), length_list("4K,16000")) == (-7, 0, 12, [4096, 16000])

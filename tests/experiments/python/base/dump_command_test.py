@@ -6,12 +6,14 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
+import time
 import tomllib
 
 import pytest
 
 from attest.base import command
-from attest.base.command import raise_if_interrupted, run_command
+from attest.base.command import end_interruptions, raise_if_interrupted, run_command
 from attest.base.errors import AttestError, InputError, OutputError, UsageError
 
 
@@ -96,6 +98,29 @@ def test_blocked_signals_are_handled_and_blocked_again():
         assert signal.SIGHUP in signal.pthread_sigmask(signal.SIG_BLOCK, [])
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@pytest.mark.parametrize("to", ["process", "thread"])
+def test_no_signal_interrupts_a_command_that_has_done_its_work(to, capsys):
+    """Nor one that the system gives to another thread: torch has some."""
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+
+    def command():
+        end_interruptions()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(os.getpid(), number) if to == "process" else signal.pthread_kill(thread.ident, number)
+        time.sleep(0.1)
+        raise_if_interrupted()
+
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert run_command("it", "", command) == 0 and capsys.readouterr().err == ""
+    finally:
+        over.set()
+    end_interruptions()
+    assert signal.getsignal(signal.SIGTERM) == before, "what is no command stays as it is"
 
 
 def test_a_signal_that_comes_in_a_destructor_is_not_lost(capsys):

@@ -1,5 +1,6 @@
 """A dump appears under its name complete and at once, and replaces a file only if asked to."""
 import contextlib
+import errno
 import os
 
 import h5py
@@ -43,6 +44,18 @@ def test_what_is_written_is_read_back(gzip_level, tmp_path):
         assert (k[:].view("<u2") == np.arange(90).reshape(2, 9, 5)).all()
         assert (k.compression == "gzip") == (gzip_level > 0)
     assert [p.name for p in tmp_path.iterdir()] == ["dump.h5"]
+
+
+def test_text_that_hdf5_cannot_hold_is_replaced(tmp_path):
+    """Command lines need not be UTF-8, and texts of prompts may have NULs."""
+    with DumpWriter(tmp_path / "dump.h5") as writer:
+        writer.write_header(model="m\udcff", source="a\0b")
+        writer.create_sample("s", "\udcff", 9, [3], [[1, 3]], ["\0w"])
+        writer.commit()
+    with h5py.File(tmp_path / "dump.h5") as dump:
+        assert dump.attrs["model"] == "m?" and dump.attrs["source"] == "a\ufffdb"
+        assert dump["samples/s"].attrs["task"] == "?"
+        assert dump["samples/s/span_labels"].asstr()[:].tolist() == ["\ufffdw"]
 
 
 def test_the_same_content_makes_the_same_bytes(tmp_path):
@@ -119,6 +132,23 @@ def test_the_folder_is_on_the_disk_after_the_rename(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda d: (synced.append((os.readlink(f"/proc/self/fd/{d}"), (tmp_path / "dump.h5").exists())), fsync(d)))
     write(tmp_path / "dump.h5")
     assert synced[-1] == (str(tmp_path), True)
+
+
+@pytest.mark.parametrize("number, sentence", [
+    (errno.EIO, "is written, but its folder cannot be synced (Input/output error)"), (errno.EINVAL, None)])
+def test_a_folder_that_cannot_be_synced(number, sentence, tmp_path, monkeypatch):
+    path, fsync = tmp_path / "dump.h5", os.fsync
+
+    def failing(descriptor):
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            raise OSError(number, os.strerror(number))
+        fsync(descriptor)
+    monkeypatch.setattr(os, "fsync", failing)
+    if sentence:
+        assert refusal(path) == f"{path}: {sentence}"
+    else:
+        write(path)
+    assert h5py.is_hdf5(path)
 
 
 def test_a_file_put_into_the_place_of_the_temporary_one_is_not_written(tmp_path, monkeypatch):

@@ -8,8 +8,9 @@ import h5py
 import pytest
 from torch_or_skip import torch  # before what needs it
 
-from attest.base.errors import AttestError, InputError
+from attest.base.errors import InputError
 from attest.bench_model.kept_shares import for_model, shares_of_dump
+from attest.program import ProgramError
 
 BLOCK, TOKENS = 128, 1500
 LEAST_CELLS_ALIKE = 0.9  # a block at the threshold may fall on either side of it in another arithmetic
@@ -56,6 +57,17 @@ def test_shares_are_those_of_top_delta(dump):
     assert alike >= LEAST_CELLS_ALIKE * total
 
 
+def test_samples_of_other_layers_count_where_they_have_one(tmp_path):
+    path = tmp_path / "d.h5"
+    make = [os.environ["ATTEST_BIN"], "synth", "-o", path, "--layers", "3", "--samples", "2", "--tokens", "700"]
+    subprocess.run(make, check=True, capture_output=True, timeout=60)
+    whole = shares_of_dump(path, [2.0], "cpu")[2.0]
+    with h5py.File(path, "r+") as file:
+        del file["samples/synthetic-0000/layers/0"], file["samples/synthetic-0001/layers/2"]
+    found = shares_of_dump(path, [2.0], "cpu")[2.0]
+    assert found.shape == whole.shape and found[1].equal(whole[1]) and not found.equal(whole)
+
+
 def test_a_model_of_other_depth_takes_layers_in_proportion():
     shares = torch.arange(6.0).reshape(3, 2)
     deep = SimpleNamespace(num_layers=7, kv_heads=2)
@@ -66,6 +78,6 @@ def test_a_model_of_other_depth_takes_layers_in_proportion():
 
 
 def test_a_dump_that_cannot_be_studied(tmp_path):
-    with pytest.raises(AttestError, match="none.h5: cannot be opened") as refused:
+    with pytest.raises(ProgramError, match="none.h5: cannot be opened") as refused:
         shares_of_dump(tmp_path / "none.h5", [5.0], "cpu")
     assert refused.value.exit_code == 4

@@ -1,6 +1,7 @@
 """Options of attest capture: which queries, layers and spans a dump holds. Also the demo dump."""
 import json
 import os
+import signal
 import subprocess
 
 import h5py
@@ -47,6 +48,24 @@ def test_text_file_with_byte_tokens(models, tmp_path):
         assert sample["tokens"][:].tolist() == [256, *text.read_bytes()][:60]
         assert sample.attrs["task"] == "reading" and "spans" not in sample and file.attrs["model"] == "tiny"
         assert str(tmp_path) not in file.attrs["source"] and "haystack.txt" in file.attrs["source"]
+
+
+def test_names_that_are_not_utf8_cost_no_run(models, tmp_path):
+    bad = os.fsdecode(b"\xff")
+    dump = tmp_path / f"{bad}.h5"
+    prompts = write_prompts(tmp_path, {"tokens": token_ids(), "name": "s"})
+    assert run(models("llama"), prompts, "-o", dump, "--task", bad, "--model-name", bad) == 0
+    with h5py.File(dump) as file:
+        (sample,) = file["samples"].values()
+        assert (file.attrs["model"], sample.attrs["task"]) == ("?", "?") and "?.h5" in file.attrs["source"]
+
+
+def test_an_interruption_behind_the_joined_dump_comes_too_late(models, tmp_path, monkeypatch):
+    remove = capture.PartialCapture.remove
+    monkeypatch.setattr(capture.PartialCapture, "remove", lambda partial: (os.kill(os.getpid(), signal.SIGINT), remove(partial)))
+    prompts = write_prompts(tmp_path, {"tokens": token_ids()})
+    assert run(models("llama"), prompts, "-o", tmp_path / "dump.h5", "--resume") == 0
+    assert_well_formed(tmp_path / "dump.h5")
 
 
 def test_spans_of_text(models, tmp_path):

@@ -1,11 +1,14 @@
 """Prompts that cannot be read get one sentence; needs no torch."""
 import json
+import os
 
 import pytest
 
 from attest.base.errors import InputError
 from attest.capture import prompts
+from attest.capture.__main__ import PartialCapture
 from attest.capture.prompts import ByteTokenizer, read_prompts, tokenize
+from attest.capture.record import provenance
 
 
 def refusal(path):
@@ -51,3 +54,26 @@ def test_offsets_of_bytes_are_made_where_they_are_needed(tmp_path):
     assert "offset_mapping" not in ByteTokenizer()("ab")
     (tmp_path / "p.jsonl").write_text(json.dumps({"text": "aé7", "spans": ["7"]}))
     assert tokenize(read_prompts(tmp_path / "p.jsonl")[0], ByteTokenizer(256)).spans == [(4, 5)]
+
+
+@pytest.mark.parametrize("name", [b"\xff.txt", b"..txt"])
+def test_a_text_file_whose_name_no_sample_can_have_is_refused(name, tmp_path):
+    path = tmp_path / os.fsdecode(name)
+    path.write_text("some text")
+    assert refusal(path).startswith(f"{path}: the sample would be named '")
+
+
+def test_a_capture_whose_command_is_no_utf8_goes_on(tmp_path):
+    record = {"source": provenance("attest capture", ["m", "-o", "\udcff.h5"], "torch")}
+    with PartialCapture(tmp_path / "\udcff.h5", True, False) as partial:
+        assert partial.begin({}, record) == partial.begin({}, record) == {"source": "attest capture m -o '?.h5' (torch)"}
+
+
+def test_a_text_without_a_token_is_refused(tmp_path):
+    class NoTokens(ByteTokenizer):
+        def __call__(self, text, **options):
+            return {"input_ids": [], "offset_mapping": []}
+
+    (tmp_path / "p.txt").write_text(" ")
+    with pytest.raises(InputError, match=f"^{tmp_path}/p.txt: the tokenizer makes no token of the prompt$"):
+        tokenize(read_prompts(tmp_path / "p.txt")[0], NoTokens())

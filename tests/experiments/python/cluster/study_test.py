@@ -12,7 +12,7 @@ import attest.cluster.chunk
 from attest.base.errors import OutputError, UsageError
 from attest.cluster.chunk import ChunkError, units_text
 from attest.cluster.executors import JobExecutor, slurm, slurm_parameters
-from attest.cluster.study import ProgramError
+from attest.program import ProgramError
 
 PROGRAM = r'''#!/usr/bin/env python3
 import json, os, pathlib, sys

@@ -114,6 +114,11 @@ def test_results_are_no_dump(folder):
     assert "a.h5: " in run(folder, 4)
 
 
+def test_a_request_whose_name_begins_with_a_dot_is_not_left_out(folder):
+    (folder / "a.h5").rename(folder / ".a.h5")
+    assert run(folder, 0)["samples"] == 1
+
+
 @pytest.mark.parametrize("option, value, sentence", [
     ("--scale", "0.5", "is for arrays in files, what it says the plugin's dumps tell"),
     ("--model", "m", "is for arrays and recordings, what it says the plugin's dumps tell"),

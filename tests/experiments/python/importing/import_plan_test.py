@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from array_files import memory_array, message_of
-from attest.base.sample_name import SAMPLE_NAME
+from attest.base.stored_text import SAMPLE_NAME
 from attest.importing.plan import ImportOptions, option_of, plan_import
 
 

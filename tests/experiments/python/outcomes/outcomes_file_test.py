@@ -7,8 +7,9 @@ import h5py
 import pytest
 
 from attest.base.errors import OutputError
+from attest.base.stored_text import storable
 from attest.outcomes.file import write_outcomes
-from attest.outcomes.prompt import Outcome, PromptOutcomes, storable
+from attest.outcomes.prompt import Outcome, PromptOutcomes
 from attest.tasks.runs import runs_of
 
 RUNS = runs_of([{"label": "a", "selector": "quest", "text": "quest", "options": '{"page":"16"}', "setting_kind": "budget",

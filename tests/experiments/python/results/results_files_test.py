@@ -135,6 +135,14 @@ def test_a_selector_that_the_study_lacks_is_refused(study, xarray):
         results.dataset(study, "no_such")
 
 
+@pytest.mark.parametrize("chosen, sentence", [
+    ({"dump": 1}, "results.h5: has no dump 1, expected one of 0"),
+    ({"sample": "x"}, "results.h5: dump 0 has no sample x, expected one of needle")])
+def test_a_place_that_the_study_lacks_is_refused(chosen, sentence, study, xarray):
+    with pytest.raises(ValueError, match=sentence):
+        results.dataset(study, "ffd", **chosen)
+
+
 def test_a_name_alone_is_a_list_of_one(study, xarray):
     one = results.cells(study, "recall", "ffd")
     assert set(one.selector) == {"ffd"} and "recall" in one

@@ -1,5 +1,6 @@
 """attest.vllm_plugin.recorder: batches come apart by request, whatever the order and the sizes of the passes are. The
 scheduler is played by the test; every token of a request has values that tell which request and position it is."""
+import resource
 import types
 
 import h5py
@@ -151,6 +152,17 @@ def test_a_step_that_fails_ends_its_requests(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_batch_of_other_requests_than_were_scheduled_ends_them_and_not_the_engine(tmp_path):
+    vllm = Vllm(tmp_path, last=1, decode=0)
+    scheduled = vllm.recorder.begin_step
+    vllm.recorder.begin_step = lambda step: (scheduled(step), vllm.recorder.counts.update(ghost=1))
+    vllm.step(("a", 0, 6))
+    assert (tmp_path / "a.refused").read_text() == "request a: the batch has the requests ['a'], expected ['a', 'ghost']\n"
+    vllm.recorder.begin_step = scheduled
+    vllm.step(("b", 0, 6))
+    check(vllm.dump("b"), "b", [5], 6)
+
+
 def test_attention_that_is_not_causal_is_refused(tmp_path):
     vllm = Vllm(tmp_path)
     vllm.step(("a", 0, 6), causal=False)
@@ -176,6 +188,23 @@ def test_memory_has_a_limit(tmp_path):
     vllm = Vllm(tmp_path, memory=1e-6)
     vllm.step(("a", 0, 6))
     assert "ATTEST_VLLM_MEMORY allows 1e-06" in (tmp_path / "a.refused").read_text()
+
+
+@pytest.mark.parametrize("own", [{"attest_decode": 999_999_999}, {"attest_positions": [2**50]}, {"attest_positions": f"[{2**70}]"}])
+def test_what_a_client_asks_for_is_not_allocated_first(own, tmp_path, monkeypatch):
+    """An engine would die of it, with all of its requests."""
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    vllm = Vllm(tmp_path)
+    resource.setrlimit(resource.RLIMIT_AS, (address_space() + (1 << 30), limits[1]))
+    try:
+        vllm.step(("a", 0, 6), own=own)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+    assert "ATTEST_VLLM_MEMORY allows 4" in (tmp_path / "a.refused").read_text()
+
+
+def address_space():
+    return int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 
 
 def test_a_name_with_any_characters_is_a_file_of_the_folder(tmp_path):
