@@ -43,8 +43,8 @@ def free_bytes(device, limit):
     import torch
 
     free, total = torch.cuda.mem_get_info(device)
-    most = limit["bytes"] or limit["share"] * total
-    return min(free, max(0, most - (total - free)))
+    maximum = limit["bytes"] or limit["share"] * total
+    return min(free, max(0, maximum - (total - free)))
 
 
 def settings_of(request, decoder):

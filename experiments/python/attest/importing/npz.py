@@ -77,15 +77,15 @@ class MemberBytes:
             size -= len(part)
         return b"".join(parts)
 
-    def _inflate_step(self, most):
-        """Returns at most `most` bytes; none only at the end of the stream or of the stored data."""
+    def _inflate_step(self, max_bytes):
+        """Returns at most `max_bytes` bytes; none only at the end of the stream or of the stored data."""
         while not self.inflater.eof:
             compressed = self.inflater.unconsumed_tail
             if not compressed:
                 compressed = self.stored.read(min(INFLATE_STEP, self.stored_left))
                 self.stored_left -= len(compressed)
             try:
-                part = self.inflater.decompress(compressed, most)
+                part = self.inflater.decompress(compressed, max_bytes)
             except zlib.error:
                 self._damaged("damaged ones")
             if part or not compressed:
@@ -157,9 +157,9 @@ def _locate(file, info, member, directory):
         member.fail(f"data before the directory at byte {directory}", f"{member.stored} bytes at {member.begin}")
     if not member.deflated and member.size != member.stored:
         member.fail(f"exactly {member.stored} bytes for {member.stored} stored ones", member.size)
-    most = (member.stored + 1) * MAX_EXPANSION
-    if member.size > most:
-        member.fail(f"at most {most} bytes for {member.stored} stored ones", member.size)
+    max_bytes = (member.stored + 1) * MAX_EXPANSION
+    if member.size > max_bytes:
+        member.fail(f"at most {max_bytes} bytes for {member.stored} stored ones", member.size)
 
 
 def _array(member):

@@ -15,9 +15,11 @@ ELEMENT_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 def safetensors_arrays(file):
     """The arrays of an open InputFile, in the order of the header."""
     length = int.from_bytes(file.read(0, 8), "little")
-    most = min(MAX_JSON_BYTES, file.size - 8)
-    if length > most:
-        raise InputError(f"{file.path}: safetensors header: expected at most {most} bytes, found a length of {length}")
+    max_bytes = min(MAX_JSON_BYTES, file.size - 8)
+    if length > max_bytes:
+        raise InputError(
+            f"{file.path}: safetensors header: expected at most {max_bytes} bytes, found a length of {length}"
+        )
     header = parse_json(file.read(8, length), f"{file.path}: safetensors header")
     if not isinstance(header, dict):
         raise InputError(f"{file.path}: safetensors header: expected a JSON object, found another value")

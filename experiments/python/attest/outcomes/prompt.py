@@ -75,8 +75,8 @@ def measure(answers, runs, prompt, tokenized, cache, options, more_tokens):
                 scores = (NOT_SCORED, NOT_SCORED, int(reply == tokenized.answer))
                 text = answers.text(reply)
             else:
-                most = options.max_new_tokens or len(tokenized.answer) + more_tokens
-                reply = answers.greedy(cache, tokenized.ids, known, most)
+                max_tokens = options.max_new_tokens or len(tokenized.answer) + more_tokens
+                reply = answers.greedy(cache, tokenized.ids, known, max_tokens)
                 text = answers.text(reply)
                 found = score(text, known)
                 scores = (int(found.exact), int(found.contains), int(found.prefix))
