@@ -64,7 +64,7 @@ DumpMetadata read_metadata(const InputFile& file) {
   run_in_guarded_child(
       path, limits,
       [&](ChildOutput& output) {
-        const std::string encoded = encode(read_dump_metadata(hdf5::open_file(path)));
+        const std::string encoded = encode(read_dump_metadata(hdf5::open_file(file)));
         output.write(std::as_bytes(std::span(encoded)));
       },
       [&](ChildInput& input) { bytes = input.read_all(limits.memory_bytes); });
@@ -108,7 +108,7 @@ struct DumpReader::State {
     run_in_guarded_child(
         path, value_limits(file.stored_bytes(), expected),
         [&](ChildOutput& output) {
-          const hdf5::Group group = hdf5::open_group(path, group_path);
+          const hdf5::Group group = hdf5::open_group(file, group_path);
           for (const Target& target : targets) {
             const hdf5::Dataset data(group.open(target.name));
             if (data.location().bytes != target.bytes || data.element_type() != target.type)
@@ -157,7 +157,7 @@ struct DumpReader::State {
     run_in_guarded_child(
         file.path(), value_limits(file.stored_bytes(), bytes.size()),
         [&](ChildOutput& output) {
-          const auto wide = hdf5::Dataset(hdf5::open_group(file.path(), group_path).open(field->name)).read_integers();
+          const auto wide = hdf5::Dataset(hdf5::open_group(file, group_path).open(field->name)).read_integers();
           if (wide.size() != count) fail_changed(file.path(), object, "has another size");
           std::vector<T> narrow(wide.size());
           for (std::size_t i = 0; i < wide.size(); ++i) {

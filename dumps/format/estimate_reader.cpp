@@ -40,7 +40,7 @@ EstimateReader::EstimateReader(EstimateSource source, std::span<const EstimatedL
   run_in_guarded_child(
       file_.path(), metadata_limits(file_.stored_bytes()),
       [&](ChildOutput& output) {
-        const hdf5::Group samples = hdf5::open_group(file_.path(), "/samples");
+        const hdf5::Group samples = hdf5::open_group(file_, "/samples");
         std::map<std::string, hdf5::Group> layers_of;  // each is opened once: to open a group lists it
         for (const EstimatedLayer& wanted : layers) {
           auto of_sample = layers_of.find(wanted.sample);
@@ -107,7 +107,7 @@ void EstimateReader::read_stored(const std::string& group, const Stored& stored,
   run_in_guarded_child(
       file_.path(), value_limits(file_.stored_bytes(), bytes.size()),
       [&](ChildOutput& output) {
-        const hdf5::Dataset data(hdf5::open_group(file_.path(), group).open(source_.dataset));
+        const hdf5::Dataset data(hdf5::open_group(file_, group).open(source_.dataset));
         if (data.location().bytes != bytes.size() || data.expect_reals() != stored.bytes_per_value) fail_changed(group);
         data.read_slabs([&](std::span<const std::byte> slab) { output.write(slab); });
       },

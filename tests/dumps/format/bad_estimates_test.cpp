@@ -91,6 +91,22 @@ TEST_F(BadEstimates, ChangedAfterTheyWereOpened) {
   }
 }
 
+TEST_F(BadEstimates, AFileThatTakesTheirPlaceIsNotRead) {
+  const EstimatedLayer layers[]{{"first", 2, small_header().shape, 3, 40}};
+  const std::string other = folder_.file("other.h5");
+  const Handle chunks = own(H5Pcreate(H5P_DATASET_CREATE));
+  done(H5Pset_chunk(chunks.get(), 3, std::vector<hsize_t>{3, 6, 20}.data()));
+  for (const auto& [path, estimate] : {std::pair(path_, 1.0f), {other, 2.0f}}) {
+    write_small_dump(path);
+    Edit(path).dataset(kEstimate, H5T_IEEE_F32LE, {3, 6, 40}, std::vector<float>(720, estimate).data(), chunks.get());
+  }
+  const EstimateReader reader({path_, "estimate", 1}, layers);
+  std::filesystem::rename(other, path_);
+  LayerEstimates out(std::pmr::get_default_resource());
+  EXPECT_EQ(message_of<InputError>([&] { reader.read("first", 2, out); }),
+            path_ + ": another file has taken its place since it was opened");
+}
+
 TEST_F(BadEstimates, Shapes) {
   const std::string expected =
       ", expected [3, 6, 40] (query positions of the dump, num_query_heads or num_kv_heads, num_tokens)";

@@ -418,6 +418,26 @@ TEST_F(DumpReaderTest, HolesDoNotCount) {
   EXPECT_LT(sparse.info().stored_bytes, stored + (1 << 20));
 }
 
+/// As `attest synth --force` puts one there while another command reads.
+TEST_F(DumpReaderTest, ADumpThatTakesItsPlaceIsNotRead) {
+  for (const int gzip_level : {0, 1}) {
+    write_small_dump(path_, {.overwrite = true, .gzip_level = gzip_level});
+    const DumpReader reader(path_);
+    const std::string other = folder_.file("other.h5");
+    write_small_dump(other, {.overwrite = true, .gzip_level = gzip_level});
+    Edit(other).zeros("/samples/first/layers/0/k", float_type(8, 7, 127).get(), {2, 40, 8});
+    Edit(other).zeros("/samples/first/tokens", H5T_STD_I32LE, {40});
+    std::filesystem::rename(other, path_);
+    const std::string sentence = path_ + ": another file has taken its place since it was opened";
+    EXPECT_EQ(message_of<InputError>([&] { reader.read_array<std::int32_t>(0, "tokens"); }), sentence);
+    AttentionLayer layer;
+    const auto read = [&] { std::ignore = reader.read_layer(0, 0, layer); };
+    EXPECT_EQ(message_of<InputError>(read), gzip_level > 0 ? sentence : "")
+        << "what is contiguous is read without HDF5";
+    if (gzip_level == 0) expect_all_values(reader);
+  }
+}
+
 TEST_F(DumpReaderTest, SaysWhenTheFileShrinksAfterwards) {
   write_small_dump(path_);
   const DumpReader reader(path_);
