@@ -487,21 +487,5 @@ TEST_F(DumpReaderTest, SaysWhenWhatIsDecodedChangesAfterwards) {
             path_ + ": /samples/first/tokens: has another size, the file has changed since it was opened");
 }
 
-TEST(SelectQueriesTest, KeepsRowsAndPositions) {
-  AttentionLayer layer;
-  layer.shape = {.num_query_heads = 2, .num_kv_heads = 1, .head_dim = 1, .value_dim = 1};
-  layer.element_type = ElementType::bfloat16;
-  layer.query_positions = {4, 6, 9, 12};
-  layer.q.resize(16);
-  for (int i = 0; i < 16; ++i) layer.q.data()[i] = static_cast<std::byte>('a' + i);
-  const std::vector<std::size_t> which{1, 3};
-  select_queries(layer, which);
-  EXPECT_THAT(layer.query_positions, ElementsAre(6, 12));
-  EXPECT_EQ(bytes_of(layer.q), "efghmnop");
-
-  EXPECT_THROW(select_queries(layer, std::vector<std::size_t>{2}), std::invalid_argument);
-  EXPECT_THROW(select_queries(layer, std::vector<std::size_t>{1, 0}), std::invalid_argument);
-}
-
 }  // namespace
 }  // namespace attest::test
