@@ -118,7 +118,7 @@ def test_memory_does_not_grow_with_the_dump(tmp_path):
 
 @pytest.mark.parametrize("options, code, complaint", [
     (["--query-heads", 6, "--kv-heads", 4], 2, "6 query heads are not a multiple of 4 KV heads"),
-    (["--tokens", 0], 2, "--tokens: '0' is not a whole number from 1 to 1099511627776"),
+    (["--tokens", 0], 2, "--tokens: '0' is not a whole number from 1 to 2147483647"),
     (["--queries", 5000], 2, "queries is 5000, expected 1 to 4096"),
     (["--profile", "round"], 2, "round"),
     (["--dtype", "float64"], 2, "float64"),
