@@ -117,16 +117,16 @@ std::vector<double> multiples(Range range, double step) {
 /// The densest round tics that fit, at most seven. `min_step`: 1 for whole numbers.
 std::vector<Tic> linear_tics(const Axis& axis, Range range, const TicSpace& space, double min_step) {
   constexpr std::array kDigits = {1.0, 2.0, 5.0};
-  constexpr std::size_t kMost = 7;
+  constexpr std::size_t kMax = 7;
   const double span = range.high - range.low;
   std::vector<Tic> tics;
   if (!(span > 0) || !std::isfinite(span)) return tics;
   for (int decade = static_cast<int>(std::floor(std::log10(span))) - 2; decade < 300; ++decade)
     for (double digit : kDigits) {
       const double step = digit * std::pow(10, decade);
-      if (step < min_step || span / step > 4 * kMost) continue;
+      if (step < min_step || span / step > 4 * kMax) continue;
       tics = labelled(axis, multiples(range, step));
-      if (tics.size() <= kMost && fits(tics, axis, range, space)) return tics;
+      if (tics.size() <= kMax && fits(tics, axis, range, space)) return tics;
     }
   return tics;
 }
@@ -146,10 +146,10 @@ std::vector<double> digits_per_decade(Range range, const std::vector<int>& digit
 /// The densest of the usual digits that fit; over a fraction of a decade, evenly spaced values.
 std::vector<Tic> logarithmic_tics(const Axis& axis, Range range, const TicSpace& space) {
   if (!(range.low > 0) || !std::isfinite(range.high)) return {};
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMax = 8;
   static const std::vector<std::vector<int>> kPlain = {{1, 2, 3, 5, 7}, {1, 2, 5}, {1, 3}, {1}};
   static const std::vector<std::vector<int>> kNines = {{1, 2, 5}, {1}};  // 0.97 and 0.7 are no usual qualities
-  auto usable = [&](const std::vector<Tic>& tics) { return tics.size() <= kMost && fits(tics, axis, range, space); };
+  auto usable = [&](const std::vector<Tic>& tics) { return tics.size() <= kMax && fits(tics, axis, range, space); };
   for (const std::vector<int>& digits : axis.scale == Scale::deficit ? kNines : kPlain) {
     const std::vector<Tic> tics = labelled(axis, digits_per_decade(range, digits, 1, false));
     if (tics.size() < 2) break;
@@ -167,7 +167,7 @@ std::vector<Tic> logarithmic_tics(const Axis& axis, Range range, const TicSpace&
 /// Powers of two, as dense as fits; those between two neighbours are left out evenly.
 std::vector<Tic> binary_tics(const Axis& axis, Range range, const TicSpace& space) {
   if (!(range.low > 0) || !std::isfinite(range.high)) return {};
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMax = 8;
   const auto first = static_cast<int>(std::ceil(std::log2(range.low)));
   for (int every = 1; every < 40; ++every) {
     std::vector<double> values;
@@ -175,7 +175,7 @@ std::vector<Tic> binary_tics(const Axis& axis, Range range, const TicSpace& spac
       values.push_back(std::exp2(exponent));
     if (values.size() < 2) break;
     std::vector<Tic> tics = labelled(axis, values);
-    if (tics.size() <= kMost && fits(tics, axis, range, space)) return tics;
+    if (tics.size() <= kMax && fits(tics, axis, range, space)) return tics;
   }
   return linear_tics(axis, range, space, 0);
 }
@@ -216,15 +216,15 @@ std::optional<double> axis_floor(const Figure& figure, const Panel& panel, AxisO
   const Axis& axis = axis_of(panel, which);
   if (!is_logarithmic(axis)) return std::nullopt;
   if (axis.floor || axis.scale != Scale::deficit) return axis.floor;
-  double least = kInfinity;
+  double minimum = kInfinity;
   bool some_below = false;
   for_each_shown(figure, panel, which, [&](double deficit) {
     if (deficit < kMinDeficit) some_below = true;
-    if (deficit >= kMinDeficit) least = std::min(least, deficit);
+    if (deficit >= kMinDeficit) minimum = std::min(minimum, deficit);
   });
-  if (!some_below || !std::isfinite(least)) return kMinDeficit;
-  const double decade = std::pow(10, std::floor(std::log10(least)));
-  return rounded(std::max(kMinDeficit, least < 2 * decade ? decade / 10 : decade));
+  if (!some_below || !std::isfinite(minimum)) return kMinDeficit;
+  const double decade = std::pow(10, std::floor(std::log10(minimum)));
+  return rounded(std::max(kMinDeficit, minimum < 2 * decade ? decade / 10 : decade));
 }
 
 Range axis_range(const Figure& figure, const Panel& panel, AxisOf which) {

@@ -32,24 +32,24 @@ std::size_t characters_of_line(const FigureLayout& layout, double taken) {
   return static_cast<std::size_t>(std::max(8.0, (layout.width_in / layout.text_scale - taken) / kCharacterWidth));
 }
 
-/// The first `most` characters, and the rest.
-std::pair<std::string, std::string> split(const std::string& text, std::size_t most) {
+/// The first `maximum` characters, and the rest.
+std::pair<std::string, std::string> split(const std::string& text, std::size_t maximum) {
   std::size_t count = 0, at = 0;
-  while (at < text.size() && !((text[at] & 0xC0) != 0x80 && ++count > most)) ++at;
+  while (at < text.size() && !((text[at] & 0xC0) != 0x80 && ++count > maximum)) ++at;
   return {text.substr(0, at), text.substr(at)};
 }
 
 /// A title that is longer than a line of the legend is cut and gets an ellipsis.
 std::string cut_to_line(const std::string& title, const FigureLayout& layout) {
-  const std::size_t most = characters_of_line(layout, kLegendSample + kGap);
-  return characters(title) <= most ? title : split(title, most - 1).first + "\u2026";
+  const std::size_t maximum = characters_of_line(layout, kLegendSample + kGap);
+  return characters(title) <= maximum ? title : split(title, maximum - 1).first + "\u2026";
 }
 
-/// Lines of at most `most` characters, broken at spaces where there are any.
-std::vector<std::string> lines_of(std::string text, std::size_t most) {
+/// Lines of at most `maximum` characters, broken at spaces where there are any.
+std::vector<std::string> lines_of(std::string text, std::size_t maximum) {
   std::vector<std::string> lines;
-  while (characters(text) > most) {
-    auto [line, rest] = split(text, most);
+  while (characters(text) > maximum) {
+    auto [line, rest] = split(text, maximum);
     if (const std::size_t space = line.rfind(' '); !rest.starts_with(' ') && space != line.npos && space > 0) {
       rest = line.substr(space) + rest;
       line.resize(space);
@@ -161,14 +161,14 @@ double overhang(const Figure& figure, const Panel& panel, double length_in, doub
       .length_in = length_in, .character_in = kTicCharacterWidth * text_scale, .line_in = kLineHeight * text_scale};
   const Range range = axis_range(figure, panel, AxisOf::x);
   const auto place = [&](double x) { return is_logarithmic(panel.x) ? std::log(x) : x; };
-  double most = 0;
+  double maximum = 0;
   for (const Tic& tic : axis_tics(figure, panel, AxisOf::x, space)) {
     const double from_low = (place(tic.at) - place(range.low)) / (place(range.high) - place(range.low));
     const double to_end = panel.x.scale == Scale::deficit ? from_low : 1 - from_low;  // quality grows to the right
     const double half = space.character_in * static_cast<double>(label_characters(tic)) / 2;
-    if (std::isfinite(to_end)) most = std::max(most, half - to_end * length_in);
+    if (std::isfinite(to_end)) maximum = std::max(maximum, half - to_end * length_in);
   }
-  return most;
+  return maximum;
 }
 
 }  // namespace

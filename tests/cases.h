@@ -80,7 +80,7 @@ class Random {
     return z ^ (z >> 31);
   }
   double uniform() { return (static_cast<double>(bits() >> 11) + 0.5) * 0x1p-53; }
-  double uniform(double least, double most) { return least + (most - least) * uniform(); }
+  double uniform(double minimum, double maximum) { return minimum + (maximum - minimum) * uniform(); }
   std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(bits() % static_cast<std::uint64_t>(n)); }
   double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform()); }
 

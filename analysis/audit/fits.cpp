@@ -149,16 +149,16 @@ std::optional<Hypothesis> fitted_window(const AuditInput& input, const KvStorage
   const std::int64_t window = static_cast<std::int64_t>(nearest) + 1, own = input.layer.sliding_window;
   if (!std::isfinite(sums[nearest]) || nearest + 1 == sums.size() || window == own) return std::nullopt;
   const double near = std::pow(bound.roundings() * bound.unit(), 2);
-  std::size_t least = nearest, most = nearest;
-  while (least > 0 && worst[least - 1] <= near) --least;
-  while (most + 1 < worst.size() && worst[most + 1] <= near) ++most;
+  std::size_t minimum = nearest, maximum = nearest;
+  while (minimum > 0 && worst[minimum - 1] <= near) --minimum;
+  while (maximum + 1 < worst.size() && worst[maximum + 1] <= near) ++maximum;
   Hypothesis fitted = window_hypothesis(input, storages, window,
                                         fmt::format("a sliding window of {} tokens instead of {} (fitted)", window,
                                                     own > 0 ? std::to_string(own) : "none"));
   const std::string fitted_to = "fitted to " + counted(std::ssize(rows), "row");
-  fitted.note = worst[nearest] <= near
-                    ? fmt::format("{}; {} to {} tokens are within rounding of them", fitted_to, least + 1, most + 1)
-                    : fitted_to + ", of which some are not within rounding";
+  fitted.note = worst[nearest] <= near ? fmt::format("{}; {} to {} tokens are within rounding of them", fitted_to,
+                                                     minimum + 1, maximum + 1)
+                                       : fitted_to + ", of which some are not within rounding";
   return fitted;
 }
 

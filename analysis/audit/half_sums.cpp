@@ -38,11 +38,11 @@ struct Part {
   /// In float32.
   void take(const Part& other) {
     if (other.weight == 0) return;
-    const float most = std::max(largest, other.largest), kept = std::exp(largest - most),
-                factor = std::exp(other.largest - most);
+    const float maximum = std::max(largest, other.largest), kept = std::exp(largest - maximum),
+                factor = std::exp(other.largest - maximum);
     for (std::size_t d = 0; d < sums.size(); ++d) sums[d] = sums[d] * kept + other.sums[d] * factor;
     weight = weight * kept + other.weight * factor;
-    largest = most;
+    largest = maximum;
   }
 };
 
@@ -77,9 +77,9 @@ std::vector<double> half_sum_output(const StoredHead& head, const RowModel& row,
   all.take(now);
   double weight = all.weight, factor = 1;
   if (row.sink) {
-    const double most = std::max<double>(all.largest, *row.sink);
-    factor = std::exp(all.largest - most);
-    weight = weight * factor + std::exp(*row.sink - most);
+    const double maximum = std::max<double>(all.largest, *row.sink);
+    factor = std::exp(all.largest - maximum);
+    weight = weight * factor + std::exp(*row.sink - maximum);
   }
   std::vector<double> output(dim);
   for (std::size_t d = 0; d < dim; ++d) output[d] = all.sums[d] * factor / weight;

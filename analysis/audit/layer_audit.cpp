@@ -76,11 +76,12 @@ class HalfSums {
                              [&](const RowPlace& row) { return found_.expected[place(row)].excess; });
     few.resize(std::min(few.size(), kTried));
     int best = 0;
-    std::int64_t most = 0;
-    for (int threads = 1; threads <= kManyThreads && most < std::ssize(few); threads += threads < kFewThreads ? 1 : 8)
-      if (const std::int64_t now = std::ranges::count_if(fits(few, threads), &RowFit::explained); now > most) {
+    std::int64_t maximum = 0;
+    for (int threads = 1; threads <= kManyThreads && maximum < std::ssize(few);
+         threads += threads < kFewThreads ? 1 : 8)
+      if (const std::int64_t now = std::ranges::count_if(fits(few, threads), &RowFit::explained); now > maximum) {
         best = threads;
-        most = now;
+        maximum = now;
       }
     if (best == 0) return 0;
     take(fits(rows_, best));

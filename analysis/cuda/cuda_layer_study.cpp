@@ -212,16 +212,16 @@ class CudaLayerStudy final : public LayerStudy {
     const std::size_t k = bytes_of(layer, layer.num_tokens, layer.shape.head_dim),
                       v = bytes_of(layer, layer.num_tokens, layer.shape.value_dim);
     const int all = layer.shape.num_kv_heads,
-              least = needs_amax_
-                          ? all
-                          : std::min(static_cast<int>(std::min<std::size_t>((kMinArrived - 1) / (k + v) + 1, all)),
-                                     heads_at_once(layer));
+              minimum = needs_amax_
+                            ? all
+                            : std::min(static_cast<int>(std::min<std::size_t>((kMinArrived - 1) / (k + v) + 1, all)),
+                                       heads_at_once(layer));
     size_buffers(layer, 0, (kSubmitted + 1) * static_cast<std::size_t>(all) * (k + v));
     float* amax = amax_memory(layer, job);
     InputSlot& slot = take_slot();
     copy(layer, {}, slot, job);
     for (int first = 0; first < all;) {
-      const int wanted = std::min(all, first + least), arrived = wait_for_heads(store, wanted);
+      const int wanted = std::min(all, first + minimum), arrived = wait_for_heads(store, wanted);
       if (arrived < wanted) break;  // no more come: the results mean nothing
       store.make_wait(computing_);
       const auto before = static_cast<std::size_t>(first);
@@ -293,10 +293,10 @@ class CudaLayerStudy final : public LayerStudy {
     const std::size_t k = bytes_of(layer, layer.num_tokens, shape.head_dim),
                       v = bytes_of(layer, layer.num_tokens, shape.value_dim);
     std::size_t inputs = std::max<std::size_t>(stores, room_->taken);
-    const std::size_t least = inputs + slots_.size() * (q + (heads > 0 ? k + v : 0));
-    if (least > memory_)
+    const std::size_t minimum = inputs + slots_.size() * (q + (heads > 0 ? k + v : 0));
+    if (minimum > memory_)
       throw DeviceError("layer " + std::to_string(layer.layer) +
-                        ": two buffers for one KV head's keys and values need " + std::to_string(least >> 20) +
+                        ": two buffers for one KV head's keys and values need " + std::to_string(minimum >> 20) +
                         " MiB of device memory, " + std::to_string(memory_ >> 20) +
                         " MiB may be used: raise --device-memory, or choose --device cpu");
     for (InputSlot& slot : slots_) {

@@ -70,11 +70,11 @@ void check_output(const std::string& what, const DecodeOutput& found, std::span<
   });
   check.largest_output_error = largest;
   check.largest_lse_error = found.lse.empty() ? kNotMeasured : largest_lse;
-  const auto refuse = [&](const char* quantity, double error, double most) {
+  const auto refuse = [&](const char* quantity, double error, double maximum) {
     throw Error(
         fmt::format("{}: an {} differs from that of the plain kernel by {:.3g}, expected at most {:.3g}; "
                     "nothing was timed",
-                    what, quantity, error, most));
+                    what, quantity, error, maximum));
   };
   if (!(largest <= tolerance.output)) refuse("output", largest, tolerance.output);
   if (!(largest_lse <= tolerance.lse)) refuse("LSE", largest_lse, tolerance.lse);
@@ -119,11 +119,11 @@ void check_counts(const std::string& what, const RankedBlocks& blocks, std::span
                   std::span<const int> expected, double delta, KernelCheck& check) {
   check.blocks = blocks.pairs * blocks.sub_blocks;
   check.blocks_differing = 0;
-  const std::vector<int> least = counts_within(blocks, delta - blocks.tolerance),
-                         most = counts_within(blocks, delta + blocks.tolerance);
+  const std::vector<int> minimum = counts_within(blocks, delta - blocks.tolerance),
+                         maximum = counts_within(blocks, delta + blocks.tolerance);
   for (std::size_t pair = 0; pair < expected.size(); ++pair) {
     check.blocks_differing += std::abs(found[pair] - expected[pair]);
-    const bool near = found[pair] >= least[pair] && found[pair] <= most[pair];
+    const bool near = found[pair] >= minimum[pair] && found[pair] <= maximum[pair];
     if (found[pair] != expected[pair] && !near)
       throw Error(
           fmt::format("{}: KV head {} of the sequences kept {} of {} sub-blocks, expected {}; nothing was timed", what,

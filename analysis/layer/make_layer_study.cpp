@@ -25,16 +25,16 @@ std::unique_ptr<LayerStudy> make_layer_study(const Study& study, const Device& d
 }
 
 int reading_threads(const Device& device, int threads) {
-  constexpr int kMaxBesideCpuStudy = 4, kMost = 16;
+  constexpr int kMaxBesideCpuStudy = 4, kMax = 16;
   if (device.kind == DeviceKind::cpu) return std::min(threads, kMaxBesideCpuStudy);
   const int gpus = static_cast<int>(device.gpus.size());
-  return std::clamp((threads - gpus) / gpus, 1, kMost);
+  return std::clamp((threads - gpus) / gpus, 1, kMax);
 }
 
 int storing_threads(const Device& device, int threads) {
-  constexpr int kMost = 4;
+  constexpr int kMax = 4;
   if (device.kind == DeviceKind::cpu) return 1;
-  return std::clamp(threads / 4 / static_cast<int>(device.gpus.size()), 1, kMost);
+  return std::clamp(threads / 4 / static_cast<int>(device.gpus.size()), 1, kMax);
 }
 
 }  // namespace attest

@@ -23,13 +23,13 @@ struct Cost {
 template <class Token>
 __device__ void for_group_tokens(const Level* levels, std::int64_t stride, int group, int length, Token&& token) {
   for (int j = static_cast<int>(threadIdx.x) * 8; j < length; j += kIoRatioThreads * 8) {
-    uint4 least = *reinterpret_cast<const uint4*>(levels + j);
+    uint4 minimum = *reinterpret_cast<const uint4*>(levels + j);
     for (int h = 1; h < group; ++h) {
       const uint4 other = *reinterpret_cast<const uint4*>(levels + h * stride + j);
-      least = {__vminu2(least.x, other.x), __vminu2(least.y, other.y), __vminu2(least.z, other.z),
-               __vminu2(least.w, other.w)};
+      minimum = {__vminu2(minimum.x, other.x), __vminu2(minimum.y, other.y), __vminu2(minimum.z, other.z),
+                 __vminu2(minimum.w, other.w)};
     }
-    const std::uint32_t words[4] = {least.x, least.y, least.z, least.w};
+    const std::uint32_t words[4] = {minimum.x, minimum.y, minimum.z, minimum.w};
 #pragma unroll
     for (int i = 0; i < 8; ++i)
       if (j + i < length) token(static_cast<int>(words[i / 2] >> (i % 2 * 16) & 0xFFFFu));

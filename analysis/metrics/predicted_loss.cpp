@@ -11,13 +11,13 @@
 namespace attest {
 
 void predicted_loss_head(const SelectorRow& row, std::span<double> out) {
-  constexpr double kMost = std::numeric_limits<float>::max();
+  constexpr double kMax = std::numeric_limits<float>::max();
   const std::span<const float> g = row.exact->output_gradient;
   const std::span<const double> o = row.exact->output;
   for (int i = 0; i < row.num_settings; ++i) {
     const std::span<const double> a = row.outputs->output_of(i);
     const double change = lane_sum(o.size(), [&](std::size_t d) { return static_cast<double>(g[d]) * (a[d] - o[d]); });
-    out[static_cast<std::size_t>(i)] = std::clamp(0 - change, -kMost, kMost);
+    out[static_cast<std::size_t>(i)] = std::clamp(0 - change, -kMax, kMax);
   }
 }
 

@@ -78,8 +78,8 @@ __global__ void __launch_bounds__(kStatisticsThreads)
   statistics.weight[row] = weight;
   double lse = keys_lse;
   if (rows.sink != nullptr) {
-    const double sink = rows.sink[row], most = fmax(keys_lse, sink);
-    lse = most + log(exp(keys_lse - most) + exp(sink - most));
+    const double sink = rows.sink[row], maximum = fmax(keys_lse, sink);
+    lse = maximum + log(exp(keys_lse - maximum) + exp(sink - maximum));
     out.sink_mass[cell] = static_cast<float>(exp(sink - lse));
   }
   out.lse[cell] = static_cast<float>(lse);

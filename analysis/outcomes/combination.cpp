@@ -15,10 +15,10 @@
 namespace attest {
 namespace {
 
-constexpr double kLeast = 1e-6, kMost = 1e6;  ///< of deficits and errors, before their logarithm
+constexpr double kMin = 1e-6, kMax = 1e6;  ///< of deficits and errors, before their logarithm
 
 double feature_of(const Predictor& predictor, double value) {
-  const auto logarithm = [](double x) { return std::log10(std::clamp(x, kLeast, kMost)); };
+  const auto logarithm = [](double x) { return std::log10(std::clamp(x, kMin, kMax)); };
   switch (predictor.scale) {
     case Predictor::Scale::logarithmic:
       return logarithm(value);
@@ -27,7 +27,7 @@ double feature_of(const Predictor& predictor, double value) {
     case Predictor::Scale::plain:
       break;
   }
-  return std::clamp(value, -kMost, kMost);
+  return std::clamp(value, -kMax, kMax);
 }
 
 /// Indices of the combination's predictors that there are.

@@ -85,22 +85,22 @@ void add_span_share(const Prompt& prompt, std::size_t num_settings, std::vector<
 void add_model_span_lost(const Prompt& prompt, std::size_t num_settings, std::vector<PredictorValues>& all) {
   const std::optional<ModelSpanLost> lost = model_span_lost(*prompt.file, prompt.dump, prompt.sample, prompt.selector);
   if (!lost || static_cast<std::size_t>(lost->settings) != num_settings) return;
-  std::vector<double> sums(num_settings), most(num_settings);
+  std::vector<double> sums(num_settings), maximum(num_settings);
   std::vector<std::int64_t> counts(num_settings);
   for (std::size_t i = 0; i < lost->values.size(); ++i) {
     if (std::isnan(lost->values[i])) continue;
     const std::size_t s = i % num_settings;
     sums[s] += lost->values[i];
-    most[s] = std::max(most[s], lost->values[i]);
+    maximum[s] = std::max(maximum[s], lost->values[i]);
     ++counts[s];
   }
   for (std::size_t s = 0; s < num_settings; ++s) {
     // To float32: equal shares that were added in another order stay equal.
     sums[s] = counts[s] > 0 ? static_cast<float>(sums[s] / static_cast<double>(counts[s])) : kNaN;
-    if (counts[s] == 0) most[s] = kNaN;
+    if (counts[s] == 0) maximum[s] = kNaN;
   }
   all.push_back({{.name = fmt::format("{}.mean", kModelSpanLost), .needs_spans = true}, std::move(sums)});
-  all.push_back({{.name = fmt::format("{}.max", kModelSpanLost), .needs_spans = true}, std::move(most)});
+  all.push_back({{.name = fmt::format("{}.max", kModelSpanLost), .needs_spans = true}, std::move(maximum)});
 }
 
 void add_span_error(const Prompt& prompt, std::size_t num_settings, std::vector<PredictorValues>& all) {
@@ -108,10 +108,12 @@ void add_span_error(const Prompt& prompt, std::size_t num_settings, std::vector<
                                        prompt.file->read(prompt.dump, prompt.sample, prompt.selector, "output_error"),
                                    mass = prompt.file->read_scores(prompt.dump, prompt.sample, "span_mass");
   if (!error || !mass || error->values.size() != mass->values.size() * num_settings) return;
-  std::vector<double> most(num_settings, kNaN);
+  std::vector<double> maximum(num_settings, kNaN);
   const std::vector<double> values = span_error(*error, *mass, prompt.rows);
-  for (std::size_t i = 0; i < values.size(); ++i) most[i % num_settings] = std::fmax(most[i % num_settings], values[i]);
-  all.push_back({{.name = kSpanError, .needs_spans = true, .scale = Predictor::Scale::logarithmic}, std::move(most)});
+  for (std::size_t i = 0; i < values.size(); ++i)
+    maximum[i % num_settings] = std::fmax(maximum[i % num_settings], values[i]);
+  all.push_back(
+      {{.name = kSpanError, .needs_spans = true, .scale = Predictor::Scale::logarithmic}, std::move(maximum)});
 }
 
 }  // namespace

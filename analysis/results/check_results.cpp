@@ -48,7 +48,7 @@ class Checker {
     MetricCheck& found = found_[{i ? *i + 1 : 0, metric}];
     if (found.metric.empty()) {
       constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-      found = {.label = label, .metric = metric, .least = kNaN, .most = kNaN, .first_bad = {}};
+      found = {.label = label, .metric = metric, .minimum = kNaN, .maximum = kNaN, .first_bad = {}};
     }
     const MetricArray array =
         *(i ? results_.read(d, s, *i, metric, ReadCells::all) : results_.read_scores(d, s, metric, ReadCells::all));
@@ -84,8 +84,8 @@ class Checker {
     } else if (std::isinf(value)) {
       ++found.infinite;
     } else {
-      found.least = std::isnan(found.least) ? value : std::min(found.least, value);
-      found.most = std::isnan(found.most) ? value : std::max(found.most, value);
+      found.minimum = std::isnan(found.minimum) ? value : std::min(found.minimum, value);
+      found.maximum = std::isnan(found.maximum) ? value : std::max(found.maximum, value);
     }
   }
 

@@ -14,12 +14,12 @@ namespace attest {
 struct MetricCheck {
   std::string label;  ///< of the selector; "scores" for the exact scores
   std::string metric;
-  std::int64_t cells = 0;     ///< of the layers that were computed
-  std::int64_t nan = 0;       ///< of these
-  std::int64_t infinite = 0;  ///< of these
-  float least = 0, most = 0;  ///< of the finite ones; NaN if there are none
-  std::int64_t bad = 0;       ///< cells that the metric does not allow
-  std::string first_bad;      ///< "/dumps/0/samples/s/ffd/recall [layer 3, ...]: is 1.7, expected ..."
+  std::int64_t cells = 0;          ///< of the layers that were computed
+  std::int64_t nan = 0;            ///< of these
+  std::int64_t infinite = 0;       ///< of these
+  float minimum = 0, maximum = 0;  ///< of the finite ones; NaN if there are none
+  std::int64_t bad = 0;            ///< cells that the metric does not allow
+  std::string first_bad;           ///< "/dumps/0/samples/s/ffd/recall [layer 3, ...]: is 1.7, expected ..."
 };
 
 struct ResultsCheck {

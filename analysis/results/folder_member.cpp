@@ -33,8 +33,8 @@ constexpr milliseconds kPoll{100};
 /// How long others are looked for at the start.
 constexpr std::chrono::seconds kSeeking{60};
 constexpr std::size_t kHeartbeatDigits = 20;
-constexpr std::size_t kMostBytes = 4096;  // of a file of a process
-constexpr std::size_t kMaxText = 256;     // of a text in it
+constexpr std::size_t kMaxBytes = 4096;  // of a file of a process
+constexpr std::size_t kMaxText = 256;    // of a text in it
 constexpr int kMaxTries = 3;
 
 std::string path_of(const std::string& folder, const std::string& token) {
@@ -52,12 +52,12 @@ std::string content_of(const FolderProcess& process, std::uint64_t heartbeats) {
   return heartbeat_text(heartbeats) + "\n" + content.dump() + "\n";
 }
 
-/// At most kMostBytes of a regular file; empty if there is none.
+/// At most kMaxBytes of a regular file; empty if there is none.
 std::optional<std::string> read_text(const std::string& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-  std::string text(kMostBytes, '\0');
+  std::string text(kMaxBytes, '\0');
   const ssize_t size = ::pread(file.get(), text.data(), text.size(), 0);
   if (size < 0) return std::nullopt;
   text.resize(static_cast<std::size_t>(size));

@@ -31,13 +31,13 @@ bool ModelSum::add(std::size_t y, std::span<const float> heads) {
 }
 
 std::vector<float> ModelSum::take() {
-  constexpr double kMost = std::numeric_limits<float>::max();
+  constexpr double kMax = std::numeric_limits<float>::max();
   std::vector<float> sums(cells_);
   for (std::size_t cell = 0; cell < cells_; ++cell) {
     double sum = 0;
     for (const std::vector<double>& layer : layers_) sum += layer[cell];
     if (sum_ == ModelMetric::Sum::margin_less) sum = double{margin_[cell / num_settings_]} - sum;
-    sums[cell] = static_cast<float>(std::isnan(sum) ? sum : std::clamp(sum, -kMost, kMost));
+    sums[cell] = static_cast<float>(std::isnan(sum) ? sum : std::clamp(sum, -kMax, kMax));
   }
   layers_ = {};
   return sums;

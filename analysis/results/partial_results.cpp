@@ -67,11 +67,11 @@ bool ours(const std::string& name) {
 }
 
 /// Empty if there is no such file, or if it cannot be read, is not a regular one, is a link or has more bytes.
-std::optional<std::string> read_file(const std::string& path, std::size_t most) {
+std::optional<std::string> read_file(const std::string& path, std::size_t maximum) {
   try {
     if (fs::is_symlink(path)) return std::nullopt;
     const InputFile file(path);
-    if (file.size() > most) return std::nullopt;
+    if (file.size() > maximum) return std::nullopt;
     std::string content(file.size(), '\0');
     file.read(0, std::as_writable_bytes(std::span(content)));
     return content;
@@ -290,8 +290,9 @@ UnitState PartialResults::state(const UnitKey& unit) const {
 }
 
 std::optional<LayerResults> PartialResults::load(const UnitKey& unit) const {
-  const std::size_t most = study_ != nullptr ? max_unit_bytes(unit, *study_) : std::numeric_limits<std::size_t>::max();
-  const std::optional<std::string> bytes = read_file(path_of(unit_file(unit)), most);
+  const std::size_t maximum =
+      study_ != nullptr ? max_unit_bytes(unit, *study_) : std::numeric_limits<std::size_t>::max();
+  const std::optional<std::string> bytes = read_file(path_of(unit_file(unit)), maximum);
   return bytes ? decode(unit, *bytes) : std::nullopt;
 }
 

@@ -214,12 +214,12 @@ struct ResultsFile::State {
   /// attest writes plain arrays, as large as in memory. A small compressed file may claim more, and each figure would
   /// inflate it again.
   void check_array_size(const InputFile& file, const std::string& object, std::uint64_t bytes) const {
-    const std::uint64_t stored = file.stored_bytes(), most = max_decoded(stored);
-    if (bytes <= most) return;
+    const std::uint64_t stored = file.stored_bytes(), maximum = max_decoded(stored);
+    if (bytes <= maximum) return;
     throw InputError(fmt::format("{}: {}: takes {} of memory, the file has {} on disk; expected at most {}", path,
                                  printable(object), byte_size_text(static_cast<std::int64_t>(bytes)),
                                  byte_size_text(static_cast<std::int64_t>(stored)),
-                                 byte_size_text(static_cast<std::int64_t>(most))));
+                                 byte_size_text(static_cast<std::int64_t>(maximum))));
   }
 
   /// A figure has axes for what the metric can be, logarithmic ones for ratios. NaN is drawn nowhere.

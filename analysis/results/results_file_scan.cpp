@@ -58,12 +58,12 @@ MetricAxes axes_of(const Dataset& data, const std::string& metric) {
   return data.shape().size() >= 4 ? MetricAxes::query_head_setting : MetricAxes::query_head;
 }
 
-std::vector<std::int64_t> read_ascending(const Dataset& data, std::int64_t most) {
+std::vector<std::int64_t> read_ascending(const Dataset& data, std::int64_t maximum) {
   if (data.shape().size() != 1 || data.shape()[0] == 0) data.fail("is not a list of numbers");
   const std::vector<std::int64_t> values = data.read_integers();
   for (std::size_t i = 0; i < values.size(); ++i)
-    if (values[i] < 0 || values[i] > most || (i > 0 && values[i] <= values[i - 1]))
-      data.fail(fmt::format("[{}] is {}, expected ascending numbers from 0 to {}", i, values[i], most));
+    if (values[i] < 0 || values[i] > maximum || (i > 0 && values[i] <= values[i - 1]))
+      data.fail(fmt::format("[{}] is {}, expected ascending numbers from 0 to {}", i, values[i], maximum));
   return values;
 }
 
@@ -89,14 +89,14 @@ Json read_metrics(const Group& group, const AxisSizes& sizes, const std::vector<
 
 /// The settings of a grid can be drawn on an axis; inf is what keeps everything.
 std::vector<double> read_settings(const Group& group) {
-  constexpr double kLeast = 1e-100, kMost = 1e100;
+  constexpr double kMin = 1e-100, kMax = 1e100;
   const Dataset data(group.open("settings"));
   const std::vector<double> settings = data.read_doubles();
   if (settings.empty()) data.fail("is empty, expected a setting");
   for (std::size_t i = 0; i < settings.size(); ++i) {
     const double size = std::abs(settings[i]);
-    if (size != 0 && !std::isinf(size) && !(size >= kLeast && size <= kMost))
-      data.fail(fmt::format("[{}] is {}, expected 0 or a number from {} to {}", i, settings[i], kLeast, kMost));
+    if (size != 0 && !std::isinf(size) && !(size >= kMin && size <= kMax))
+      data.fail(fmt::format("[{}] is {}, expected 0 or a number from {} to {}", i, settings[i], kMin, kMax));
   }
   return settings;
 }

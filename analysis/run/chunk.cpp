@@ -26,7 +26,7 @@ namespace attest {
 namespace {
 
 constexpr std::string_view kMagic = "attest chunk 1\n";
-constexpr std::uint64_t kMostDescription = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMaxDescriptionBytes = std::uint64_t{16} << 20;
 
 std::string number_text(std::uint64_t value) {
   std::string bytes;
@@ -56,17 +56,17 @@ class ChunkReader {
       fail("expected the units of a study, as attest run --chunk writes them");
   }
   bool at_end() const { return at_ == file_.size(); }
-  std::uint64_t number(std::uint64_t most, const char* what) {
+  std::uint64_t number(std::uint64_t maximum, const char* what) {
     std::byte bytes[8];
     if (file_.size() - at_ < sizeof bytes) fail("ends early");
     file_.read(at_, bytes);
     at_ += sizeof bytes;
     const auto value = little_endian<std::uint64_t>(bytes);
-    if (value > most) fail(fmt::format("{} is {}, expected at most {}", what, value, most));
+    if (value > maximum) fail(fmt::format("{} is {}, expected at most {}", what, value, maximum));
     return value;
   }
-  std::string text(std::uint64_t size, std::uint64_t most) {
-    if (size > most || size > file_.size() - at_) fail("ends early");
+  std::string text(std::uint64_t size, std::uint64_t maximum) {
+    if (size > maximum || size > file_.size() - at_) fail("ends early");
     std::string bytes(size, '\0');
     file_.read(at_, std::as_writable_bytes(std::span(bytes)));
     at_ += size;
@@ -137,8 +137,8 @@ RunReport compute_chunk(PreparedStudy& run, const std::atomic<bool>& stop, const
 void take_chunk(const std::string& path, const PreparedStudy& run, const PartialResults& partial,
                 const std::function<void(const UnitKey&, const LayerResults&)>& taken, const std::atomic<bool>& stop) {
   ChunkReader chunk(path);
-  const std::uint64_t size = chunk.number(kMostDescription, "the size of the study's description");
-  const std::optional<Json> described = parsed_json(chunk.text(size, kMostDescription));
+  const std::uint64_t size = chunk.number(kMaxDescriptionBytes, "the size of the study's description");
+  const std::optional<Json> described = parsed_json(chunk.text(size, kMaxDescriptionBytes));
   if (!described || !described->contains("study") || !(*described)["by"].is_text())
     chunk.fail("the study's description is damaged");
   require_same_study({.folder = path, .begun_by = described->at("by").text(), .this_process = partial.self()},
@@ -146,9 +146,9 @@ void take_chunk(const std::string& path, const PreparedStudy& run, const Partial
   while (!chunk.at_end()) {
     if (stop) throw Interrupted("interrupted");
     const UnitKey& unit = run.plan.units[chunk.number(run.plan.units.size() - 1, "a unit")];
-    const std::uint64_t most = max_unit_bytes(unit, run.study);
-    const std::uint64_t bytes = chunk.number(most, "the size of a unit");
-    const std::string text = chunk.text(bytes, most);
+    const std::uint64_t maximum = max_unit_bytes(unit, run.study);
+    const std::uint64_t bytes = chunk.number(maximum, "the size of a unit");
+    const std::string text = chunk.text(bytes, maximum);
     const std::optional<LayerResults> results = partial.decode(unit, text);
     if (!results)
       chunk.fail(fmt::format("the results of sample {}, layer {} are damaged", unit.sample + 1, unit.layer));

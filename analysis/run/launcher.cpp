@@ -27,18 +27,18 @@ class Variables {
   }
   bool has(const char* name) const { return text(name).has_value(); }
 
-  std::optional<int> number(const char* name, int least, int most) const {
+  std::optional<int> number(const char* name, int minimum, int maximum) const {
     const std::optional<std::string> value = text(name);
     if (!value) return std::nullopt;
     int number = 0;
     const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), number);
-    if (error != std::errc{} || end != value->data() + value->size() || number < least || number > most)
+    if (error != std::errc{} || end != value->data() + value->size() || number < minimum || number > maximum)
       throw UsageError(
-          fmt::format("{} is '{}', expected a whole number from {} to {}", name, excerpt(*value), least, most));
+          fmt::format("{} is '{}', expected a whole number from {} to {}", name, excerpt(*value), minimum, maximum));
     return number;
   }
-  int needed(const char* name, int least, int most, const char* because) const {
-    if (const std::optional<int> found = number(name, least, most)) return *found;
+  int needed(const char* name, int minimum, int maximum, const char* because) const {
+    if (const std::optional<int> found = number(name, minimum, maximum)) return *found;
     throw UsageError(fmt::format("{} is set, but {} is not", because, name));
   }
 

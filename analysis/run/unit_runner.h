@@ -17,11 +17,11 @@ namespace attest {
 /// Used by one thread. All references must outlive this object.
 class UnitRunner {
  public:
-  UnitRunner(const Study& study, LayerStudy& layer_study, std::size_t most_submitted, LayerHandover& handover,
+  UnitRunner(const Study& study, LayerStudy& layer_study, std::size_t max_submitted, LayerHandover& handover,
              UnitStore& store, StudyTally& tally)
       : study_(study),
         layer_study_(layer_study),
-        max_submitted_(most_submitted),
+        max_submitted_(max_submitted),
         handover_(handover),
         store_(store),
         tally_(tally) {}

@@ -123,8 +123,8 @@ std::vector<Pair> pair_values(std::span<const SampleCells> samples, PairValue re
 
 Interval mean_interval(std::span<const SampleCells> samples, BootstrapOptions options) {
   if (!samples.empty()) {
-    options.least = samples.front().range.min;
-    options.most = samples.front().range.max;
+    options.minimum = samples.front().range.min;
+    options.maximum = samples.front().range.max;
   }
   const std::vector<ClusterSum> by_sample = sums_of_samples(samples);
   if (by_sample.size() != 1) return bootstrap_mean(by_sample, ClusterKind::sample, options);

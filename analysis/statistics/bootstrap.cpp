@@ -71,8 +71,9 @@ Interval bootstrap_mean(std::span<const ClusterSum> clusters, ClusterKind kind, 
   std::ranges::sort(distances);
   const double tail = (1 - options.confidence) / 2;
   interval.low =
-      std::clamp(interval.mean - quantile_of_sorted(distances, 1 - tail) * error, options.least, options.most);
-  interval.high = std::clamp(interval.mean - quantile_of_sorted(distances, tail) * error, options.least, options.most);
+      std::clamp(interval.mean - quantile_of_sorted(distances, 1 - tail) * error, options.minimum, options.maximum);
+  interval.high =
+      std::clamp(interval.mean - quantile_of_sorted(distances, tail) * error, options.minimum, options.maximum);
   return interval;
 }
 

@@ -37,7 +37,7 @@ struct BootstrapOptions {
   double confidence = 0.95;
   std::uint64_t seed = 20250711;  ///< fixed, so that a report is repeatable
   /// Between which a cell can lie at all: the interval does not leave it.
-  double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
+  double minimum = -std::numeric_limits<double>::infinity(), maximum = std::numeric_limits<double>::infinity();
 };
 
 /// Interval of sum / count: the quantiles of (mean - all) / standard error over `clusters` drawn with replacement, as

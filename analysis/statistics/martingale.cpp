@@ -14,10 +14,10 @@ constexpr int kBets = 24;
 
 /// The logarithm of the mean of exp(x).
 double log_mean_exp(const std::vector<double>& logs) {
-  const double most = std::ranges::max(logs);
+  const double maximum = std::ranges::max(logs);
   const double sum = std::accumulate(logs.begin(), logs.end(), 0.0,
-                                     [&](double so_far, double x) { return so_far + std::exp(x - most); });
-  return most + std::log(sum / static_cast<double>(logs.size()));
+                                     [&](double so_far, double x) { return so_far + std::exp(x - maximum); });
+  return maximum + std::log(sum / static_cast<double>(logs.size()));
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ double hoeffding_bentkus(std::span<const double> losses, double a) {
   const double r = mean_of(losses), count = static_cast<double>(n);
   const double hoeffding = std::exp(-count * divergence(std::min(r, a), a));
   // A sum of losses of 0 and 1 may be a rounding error above a whole number.
-  const auto most = static_cast<std::int64_t>(std::ceil(count * r - 1e-9));
-  return std::min({1.0, hoeffding, std::numbers::e * binomial_cdf(most, n, a)});
+  const auto maximum = static_cast<std::int64_t>(std::ceil(count * r - 1e-9));
+  return std::min({1.0, hoeffding, std::numbers::e * binomial_cdf(maximum, n, a)});
 }
 
 /// Whether losses of 0 reach 1 / alpha with bets of 1 only after half of the observations or later. Then hardly any
@@ -43,11 +43,11 @@ bool are_few(std::size_t count, double a, double alpha) {
 double betting(std::span<const double> losses, double a, double alpha) {
   const bool few = are_few(losses.size(), a, alpha);
   // A loss of 1 must not take more than the capital: bet <= 1 / (1 - a).
-  const double most = few ? (1 - 1e-9) / (1 - a) : 1, n = static_cast<double>(losses.size());
+  const double maximum = few ? (1 - 1e-9) / (1 - a) : 1, n = static_cast<double>(losses.size());
   bool only_zeros = few;  // of few losses: as long as they are 0, the largest bet needs as few as any test can
   double log_capital = 0, largest = 0, sum = 0.5, squares = 0.25, variance = 0.25, seen = 1;
   for (const double loss : losses) {
-    const double bet = only_zeros ? most : std::min(most, std::sqrt(2 * std::log(1 / alpha) / (n * variance)));
+    const double bet = only_zeros ? maximum : std::min(maximum, std::sqrt(2 * std::log(1 / alpha) / (n * variance)));
     log_capital += std::log1p(-bet * (loss - a));
     largest = std::max(largest, log_capital);
     only_zeros = only_zeros && loss == 0;

@@ -115,14 +115,14 @@ SignFlipResult sign_flip_test(std::span<const double> differences, const SignFli
   if (result.mean > 0) result.p = std::min(1.0, beyond([](double mean) { return mean <= 0; }) / all);
   if (result.mean < 0) result.p = std::min(1.0, beyond([](double mean) { return mean >= 0; }) / all);
 
-  // A shift is rejected on one side if, with the empty subsets, at most `most` of the means lie beyond it.
-  const auto most = static_cast<std::size_t>((1 - options.confidence) * all / 2);
-  if (most < subsets.empty) {
+  // A shift is rejected on one side if, with the empty subsets, at most `maximum` of the means lie beyond it.
+  const auto maximum = static_cast<std::size_t>((1 - options.confidence) * all / 2);
+  if (maximum < subsets.empty) {
     result.low = -kUnbounded;
     result.high = kUnbounded;
     return result;
   }
-  const auto rank = static_cast<std::ptrdiff_t>(most - subsets.empty);
+  const auto rank = static_cast<std::ptrdiff_t>(maximum - subsets.empty);
   std::ranges::nth_element(means, means.begin() + rank);
   result.low = means[static_cast<std::size_t>(rank)];
   std::ranges::nth_element(means, means.end() - 1 - rank);

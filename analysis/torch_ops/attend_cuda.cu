@@ -27,7 +27,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kCounted = 8;                   // levels per load
 constexpr std::size_t kBytesPerElement = 64;  // scratch memory per (row, token), approximate
-constexpr std::size_t kMostRows = 1 << 15;    // per chunk; rows are the y dimension of grids, at most 65535
+constexpr std::size_t kMaxRows = 1 << 15;     // per chunk; rows are the y dimension of grids, at most 65535
 constexpr std::size_t kChunkBytes = std::size_t{2} << 30;
 
 /// Block (x, y) counts the tokens of tile x that any row of group y keeps.
@@ -147,7 +147,7 @@ class CudaAttend {
     const auto per_group = static_cast<std::size_t>(layer().shape.group()) *
                            static_cast<std::size_t>(longest_row(layer())) * kBytesPerElement;
     std::size_t at_once = std::min(std::min(kChunkBytes, w_.arena.limit()) / per_group,
-                                   kMostRows / static_cast<std::size_t>(layer().shape.group()));
+                                   kMaxRows / static_cast<std::size_t>(layer().shape.group()));
     for (std::span<const QueryGroup> groups = all; !groups.empty();) {
       const std::size_t count = std::clamp<std::size_t>(at_once, 1, groups.size());
       try {
@@ -183,9 +183,9 @@ class CudaAttend {
     cuda_exact_scores(chunk, false);
     const RowValues scores = chunk.visible_values(chunk.exact);
     cuda_find_overflow(chunk, scores, -kLargestScore, {.step = OverflowStep::score}, first);
-    auto* most = chunk.take<float>(static_cast<std::size_t>(chunk.rows.num_rows));
-    cuda_row_maxima(scores, most, stream_);
-    chunk.exact_max = most;
+    auto* maximum = chunk.take<float>(static_cast<std::size_t>(chunk.rows.num_rows));
+    cuda_row_maxima(scores, maximum, stream_);
+    chunk.exact_max = maximum;
     RowOrder order;
     if (!dense && code_.needs_exact_order()) {
       order = cuda_sort_descending(scores, w_.arena, stream_);

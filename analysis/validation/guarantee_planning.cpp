@@ -11,16 +11,16 @@
 namespace attest {
 namespace {
 
-constexpr std::int64_t kMostPrompts = 1'000'000;
+constexpr std::int64_t kMaxPrompts = 1'000'000;
 
-/// The smallest n in [from, kMostPrompts] that passes: found by doubling and halving, as nearly all larger ones pass.
+/// The smallest n in [from, kMaxPrompts] that passes: found by doubling and halving, as nearly all larger ones pass.
 template <class Passes>
 std::optional<std::int64_t> smallest(std::int64_t from, Passes passes) {
   std::int64_t low = from - 1, high = std::max<std::int64_t>(from, 1);
   while (!passes(high)) {
-    if (high >= kMostPrompts) return std::nullopt;
+    if (high >= kMaxPrompts) return std::nullopt;
     low = high;
-    high = std::min(2 * high, kMostPrompts);
+    high = std::min(2 * high, kMaxPrompts);
   }
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
@@ -53,17 +53,17 @@ double mean_of(const std::vector<double>& losses) {
 /// The same for a mean: the observed losses over and over.
 std::optional<std::int64_t> prompts_for_mean(const std::vector<double>& losses, double allowed,
                                              const Guarantee& guarantee, double refuting) {
-  constexpr std::int64_t kMost = 100'000;  // each trial takes time that grows with it
+  constexpr std::int64_t kMax = 100'000;  // each trial takes time that grows with it
   if (losses.empty()) return std::nullopt;
   const bool certifies = mean_of(losses) <= allowed;
   const auto found = smallest(static_cast<std::int64_t>(losses.size()), [&](std::int64_t m) {
-    if (m > kMost) return true;  // ends the search
+    if (m > kMax) return true;  // ends the search
     std::vector<double> repeated;
     for (std::int64_t i = 0; i < m; ++i) repeated.push_back(losses[static_cast<std::size_t>(i) % losses.size()]);
     return certifies ? mean_p(std::move(repeated), allowed, guarantee) <= guarantee.alpha()
                      : mirrored_p(std::move(repeated), allowed, guarantee) <= refuting;
   });
-  return found && *found <= kMost ? found : std::nullopt;
+  return found && *found <= kMax ? found : std::nullopt;
 }
 
 /// The fewest prompts that show a share or a mean to be at most `allowed`: none of them with any loss.
@@ -76,12 +76,12 @@ double value_at(const Target& target, double deficit) { return target.at_least ?
 
 /// The largest number of violations among n prompts that passes; -1 if none does.
 std::int64_t max_violations(std::int64_t n, const Guarantee& guarantee) {
-  std::int64_t most = -1;
-  while (most + 1 < n && (guarantee.kind == GuaranteeKind::observed
-                              ? within(most + 1, n, guarantee.max_violating)
-                              : binomial_cdf(most + 1, n, guarantee.max_violating) <= guarantee.alpha()))
-    ++most;
-  return most;
+  std::int64_t maximum = -1;
+  while (maximum + 1 < n && (guarantee.kind == GuaranteeKind::observed
+                                 ? within(maximum + 1, n, guarantee.max_violating)
+                                 : binomial_cdf(maximum + 1, n, guarantee.max_violating) <= guarantee.alpha()))
+    ++maximum;
+  return maximum;
 }
 
 /// The prompts that count, the one that is farthest from its targets first.
@@ -142,9 +142,9 @@ std::optional<double> passing_mean(const std::vector<double>& values, const Targ
     (certifies(middle) ? high : low) = middle;
   }
   // A value is 1 - the deficit, or the other way round, but for rounding.
-  const double value = value_at(target, high * (1 + 1e-9)), least = target.quantity.info.range.min;
+  const double value = value_at(target, high * (1 + 1e-9)), minimum = target.quantity.info.range.min;
   // What the metric cannot fall below asks for nothing.
-  return target.at_least && !target.quantity.deficit && value < least ? std::nullopt : std::optional(value);
+  return target.at_least && !target.quantity.deficit && value < minimum ? std::nullopt : std::optional(value);
 }
 
 }  // namespace

@@ -28,10 +28,10 @@ std::optional<std::size_t> smallest_enough(std::span<const float> cell, const Ta
   return std::nullopt;
 }
 
-void shorten(std::vector<Offender>& worst, std::size_t most) {
-  if (worst.size() <= most) return;
-  std::nth_element(worst.begin(), worst.begin() + static_cast<std::ptrdiff_t>(most), worst.end(), is_worse);
-  worst.resize(most);
+void shorten(std::vector<Offender>& worst, std::size_t maximum) {
+  if (worst.size() <= maximum) return;
+  std::nth_element(worst.begin(), worst.begin() + static_cast<std::ptrdiff_t>(maximum), worst.end(), is_worse);
+  worst.resize(maximum);
 }
 
 /// The heads with the largest parts in a number of the whole model, in each row in which that misses the target. All
@@ -70,7 +70,7 @@ void add_heads(const Prompt& prompt, const Miss& miss, const Target& target, std
 }  // namespace
 
 Offenders find_offenders(const PromptSet& set, std::span<const Target> targets, std::span<const Miss> misses,
-                         const std::vector<std::vector<std::size_t>>& settings, std::size_t most) {
+                         const std::vector<std::vector<std::size_t>>& settings, std::size_t maximum) {
   Offenders found;
   for (const Miss& miss : misses) {
     const Prompt& prompt = set.prompts[miss.prompt];
@@ -101,10 +101,10 @@ Offenders find_offenders(const PromptSet& set, std::span<const Target> targets, 
                                  .badness = target.relative_deficit(x),
                                  .setting = setting,
                                  .enough = smallest_enough(cell, target, set.settings)});
-          if (found.worst.size() >= 2 * most + 1024) shorten(found.worst, most);
+          if (found.worst.size() >= 2 * maximum + 1024) shorten(found.worst, maximum);
         }
   }
-  shorten(found.worst, most);
+  shorten(found.worst, maximum);
   std::ranges::sort(found.worst, is_worse);
   return found;
 }

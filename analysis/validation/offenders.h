@@ -33,7 +33,7 @@ struct Offender {
 
 struct Offenders {
   std::int64_t count = 0;       ///< of all such cells
-  std::vector<Offender> worst;  ///< the worst first, at most `most` of them
+  std::vector<Offender> worst;  ///< the worst first, at most `maximum` of them
 };
 
 /// Of a row that misses a target of the whole model so many heads are listed, those of the largest parts.
@@ -42,7 +42,7 @@ inline constexpr std::size_t kHeadsOfRow = 3;
 /// Cells of the prompts in `misses`, which are read again. `settings` [PromptSet::layers][query head]: index into
 /// the grid, or kDense. A metric of a whole layer is at the setting of its first head.
 Offenders find_offenders(const PromptSet& set, std::span<const Target> targets, std::span<const Miss> misses,
-                         const std::vector<std::vector<std::size_t>>& settings, std::size_t most);
+                         const std::vector<std::vector<std::size_t>>& settings, std::size_t maximum);
 
 /// The same setting for all.
 std::vector<std::vector<std::size_t>> same_setting(const PromptSet& set, std::size_t setting);

@@ -71,7 +71,7 @@ double CellSums::get(const MetricStatistic& quantity) const {
   if (count == 0) return kNaN;
   double x = sum / static_cast<double>(count);
   if (quantity.statistic != CellStatistic::mean)
-    x = static_cast<double>((quantity.statistic == CellStatistic::max) != quantity.deficit ? most : least);
+    x = static_cast<double>((quantity.statistic == CellStatistic::max) != quantity.deficit ? maximum : minimum);
   return quantity.deficit ? 1 - x : x;
 }
 

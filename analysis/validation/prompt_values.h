@@ -34,20 +34,20 @@ std::optional<PromptCells> read_cells(const Prompt& prompt, const MetricStatisti
 struct CellSums {
   double sum = 0;
   std::int64_t count = 0;  ///< cells that are not NaN
-  float least = std::numeric_limits<float>::infinity(), most = -std::numeric_limits<float>::infinity();
+  float minimum = std::numeric_limits<float>::infinity(), maximum = -std::numeric_limits<float>::infinity();
 
   void add(float x) {
     if (x != x) return;
     sum += static_cast<double>(x);
     ++count;
-    least = std::min(least, x);
-    most = std::max(most, x);
+    minimum = std::min(minimum, x);
+    maximum = std::max(maximum, x);
   }
   void add(const CellSums& other) {
     sum += other.sum;
     count += other.count;
-    least = std::min(least, other.least);
-    most = std::max(most, other.most);
+    minimum = std::min(minimum, other.minimum);
+    maximum = std::max(maximum, other.maximum);
   }
   /// The statistic, which is one of the three; NaN without cells.
   double get(const MetricStatistic& quantity) const;

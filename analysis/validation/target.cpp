@@ -104,11 +104,11 @@ Target parse_target(std::string_view text) {
                            higher ? "higher" : "lower", target.quantity.quantity(), target.quantity.name(),
                            higher ? ">=" : "<="));
   const MetricRange& range = target.quantity.info.range;
-  const double most = target.quantity.deficit ? 1 - range.min : range.max;
-  const double least = target.quantity.deficit ? 1 - range.max : range.min;
-  if (target.at_least ? target.value > most : target.value < least)
+  const double maximum = target.quantity.deficit ? 1 - range.min : range.max;
+  const double minimum = target.quantity.deficit ? 1 - range.max : range.min;
+  if (target.at_least ? target.value > maximum : target.value < minimum)
     fail(text, fmt::format("no {} is {} {}", target.quantity.quantity(), target.at_least ? "above" : "below",
-                           target.at_least ? most : least));
+                           target.at_least ? maximum : minimum));
   target.text = fmt::format(
       "{}{}{}{}{}", target.quantity.quantity(), target.quantity.statistic_name == "mean" ? "" : ".",
       target.quantity.statistic_name == "mean" ? "" : target.quantity.statistic_name, text.substr(sign, 2), number);

@@ -28,9 +28,9 @@ std::vector<Event> events_of(const UnitLosses& losses, std::size_t num_units,
   return events;
 }
 
-/// At most `most` of the indices of `io`, the first and the last among them, at about equal steps of io and of the
+/// At most `maximum` of the indices of `io`, the first and the last among them, at about equal steps of io and of the
 /// index.
-std::vector<std::size_t> evenly(std::span<const double> io, std::size_t most) {
+std::vector<std::size_t> evenly(std::span<const double> io, std::size_t maximum) {
   std::vector<std::size_t> chosen;
   // Every change of io counts, up or down: what a selector reads beyond dense attention makes io rise, too.
   double all = 0, so_far = 0;
@@ -41,9 +41,9 @@ std::vector<std::size_t> evenly(std::span<const double> io, std::size_t most) {
     // From 0 to below 1.
     const double by_index = static_cast<double>(m) / static_cast<double>(io.size());
     const double way = ((all > 0 ? so_far / all : by_index) + by_index) / 2;
-    const double step = std::floor(way * static_cast<double>(most - 1));
-    if (io.size() <= most || step > last || m + 1 == io.size()) {
-      if (m + 1 == io.size() && chosen.size() == most) chosen.pop_back();
+    const double step = std::floor(way * static_cast<double>(maximum - 1));
+    if (io.size() <= maximum || step > last || m + 1 == io.size()) {
+      if (m + 1 == io.size() && chosen.size() == maximum) chosen.pop_back();
       chosen.push_back(m);
       last = std::max(last, step);
     }
@@ -54,7 +54,7 @@ std::vector<std::size_t> evenly(std::span<const double> io, std::size_t most) {
 }  // namespace
 
 std::vector<FamilyMember> make_family(const UnitLosses& losses, std::span<const Unit> units,
-                                      std::span<const std::size_t> safest_first, std::size_t most) {
+                                      std::span<const std::size_t> safest_first, std::size_t maximum) {
   const std::vector<Event> events = events_of(losses, units.size(), safest_first);
   double heads = 0;
   for (const Unit& unit : units) heads += static_cast<double>(unit.num_heads);
@@ -81,7 +81,7 @@ std::vector<FamilyMember> make_family(const UnitLosses& losses, std::span<const 
     io_after.push_back(io);
     ends.push_back(e + 1);
   }
-  const std::vector<std::size_t> chosen = evenly(io_after, most);
+  const std::vector<std::size_t> chosen = evenly(io_after, maximum);
 
   std::ranges::fill(ranks, safest_first.size());
   std::vector<FamilyMember> members;

@@ -17,8 +17,8 @@ struct FamilyMember {
 };
 
 /// Members from the smallest slack at which a unit is not dense. Slacks between which nothing changes are one member;
-/// of very many, those at equal steps of io are taken, `most` at most. `safest_first`: PromptSet::settings.
+/// of very many, those at equal steps of io are taken, `maximum` at most. `safest_first`: PromptSet::settings.
 std::vector<FamilyMember> make_family(const UnitLosses& losses, std::span<const Unit> units,
-                                      std::span<const std::size_t> safest_first, std::size_t most);
+                                      std::span<const std::size_t> safest_first, std::size_t maximum);
 
 }  // namespace attest

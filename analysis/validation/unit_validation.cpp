@@ -55,15 +55,15 @@ Assignment allocate(const UnitLosses& losses, std::span<const Unit> units, doubl
   const std::vector<std::vector<UnitChoice>> choices = unit_choices(losses, units);
   validation.allocation = allocate_io(choices, budget);
   if (!validation.allocation) {
-    double least = 0;
+    double minimum = 0;
     for (const std::vector<UnitChoice>& own : choices) {
       double io = std::numeric_limits<double>::infinity();
       for (const UnitChoice& choice : own)
         if (std::isfinite(choice.loss)) io = std::min(io, choice.io);  // as allocate_io() chooses
-      least += io;
+      minimum += io;
     }
     throw UsageError(fmt::format("--io-budget: {:.4g}% is below {:.4g}%, which the smallest settings of the grid read",
-                                 budget * 100, least * 100));
+                                 budget * 100, minimum * 100));
   }
   Assignment assignment;
   for (std::size_t u = 0; u < choices.size(); ++u)

@@ -49,7 +49,8 @@ class Assembler {
       } else if (dense_) {
         const auto x = static_cast<float>(*dense_);
         const std::int64_t count = sums_[u][place(safest_)].count;
-        if (count > 0) total.add({.sum = *dense_ * static_cast<double>(count), .count = count, .least = x, .most = x});
+        if (count > 0)
+          total.add({.sum = *dense_ * static_cast<double>(count), .count = count, .minimum = x, .maximum = x});
       }
     }
     return total.get(quantity_);

@@ -13,8 +13,8 @@ Character first_character(std::string_view text) {
     if ((at(i) & 0xc0) != 0x80) return {};
     number = number << 6 | (at(i) & 0x3f);
   }
-  constexpr char32_t kLeast[]{0, 0, 0x80, 0x800, 0x10000};  // of each size; fewer bytes would do below
-  if (number < kLeast[size] || number > 0x10ffff || (number >= 0xd800 && number < 0xe000)) return {};
+  constexpr char32_t kMin[]{0, 0, 0x80, 0x800, 0x10000};  // of each size; fewer bytes would do below
+  if (number < kMin[size] || number > 0x10ffff || (number >= 0xd800 && number < 0xe000)) return {};
   return {number, size};
 }
 

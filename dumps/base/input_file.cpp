@@ -31,8 +31,9 @@ InputFile::InputFile(const std::string& path)
 
 void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
   while (!out.empty()) {
-    constexpr std::size_t most = std::size_t{1} << 30;  // the kernel reads less than 2^31 bytes at once
-    const ssize_t got = ::pread(descriptor_.get(), out.data(), std::min(out.size(), most), static_cast<off_t>(offset));
+    constexpr std::size_t maximum = std::size_t{1} << 30;  // the kernel reads less than 2^31 bytes at once
+    const ssize_t got =
+        ::pread(descriptor_.get(), out.data(), std::min(out.size(), maximum), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw InputError(fmt::format("{}: cannot be read ({})", path_, std::strerror(errno)));
     if (got == 0) throw InputError(fmt::format("{}: ends at byte {}, expected {} more", path_, offset, out.size()));

@@ -38,15 +38,15 @@ std::string as_utf8(std::string_view text) {
   return result;
 }
 
-std::string_view cut_text(std::string_view text, std::size_t most) {
-  if (text.size() <= most) return text;
-  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
-  return text.substr(0, most);
+std::string_view cut_text(std::string_view text, std::size_t maximum) {
+  if (text.size() <= maximum) return text;
+  while (maximum > 0 && (static_cast<unsigned char>(text[maximum]) & 0xc0) == 0x80) --maximum;
+  return text.substr(0, maximum);
 }
 
-std::string excerpt(std::string_view text, std::size_t most) {
-  if (text.size() <= most) return printable(text);
-  return printable(cut_text(text, most)) + "...";
+std::string excerpt(std::string_view text, std::size_t maximum) {
+  if (text.size() <= maximum) return printable(text);
+  return printable(cut_text(text, maximum)) + "...";
 }
 
 }  // namespace attest

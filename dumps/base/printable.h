@@ -15,10 +15,10 @@ std::string printable(std::string_view text);
 /// `text` with bytes that are no UTF-8 written as \xNN.
 std::string as_utf8(std::string_view text);
 
-/// The first `most` bytes of `text`, without a part of a character of UTF-8 at the end.
-std::string_view cut_text(std::string_view text, std::size_t most);
+/// The first `maximum` bytes of `text`, without a part of a character of UTF-8 at the end.
+std::string_view cut_text(std::string_view text, std::size_t maximum);
 
-/// printable() of at most `most` bytes of `text`, with "..." for the rest: a name in a file may have any length.
-std::string excerpt(std::string_view text, std::size_t most = 200);
+/// printable() of at most `maximum` bytes of `text`, with "..." for the rest: a name in a file may have any length.
+std::string excerpt(std::string_view text, std::size_t maximum = 200);
 
 }  // namespace attest

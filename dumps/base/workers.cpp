@@ -67,8 +67,8 @@ Workers::Workers(int threads) : threads_(threads), helpers_(std::make_unique<Hel
 
 Workers::~Workers() = default;
 
-void Workers::together(std::size_t most, const std::function<void(int)>& work) const {
-  const int helpers = static_cast<int>(std::min(most, static_cast<std::size_t>(std::max(threads_, 1)))) - 1;
+void Workers::together(std::size_t maximum, const std::function<void(int)>& work) const {
+  const int helpers = static_cast<int>(std::min(maximum, static_cast<std::size_t>(std::max(threads_, 1)))) - 1;
   if (helpers <= 0) return work(0);
   helpers_->start(helpers);
   helpers_->begin(helpers, work);

@@ -46,8 +46,8 @@ class Workers {
 
  private:
   class Helpers;
-  /// Calls work(0) on this thread and work(1), work(2), ... on others, of at most `most` in all, and waits for them.
-  void together(std::size_t most, const std::function<void(int)>& work) const;
+  /// Calls work(0) on this thread and work(1), work(2), ... on others, of at most `maximum` in all, and waits for them.
+  void together(std::size_t maximum, const std::function<void(int)>& work) const;
 
   const int threads_;
   const std::unique_ptr<Helpers> helpers_;

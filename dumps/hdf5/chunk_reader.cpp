@@ -172,10 +172,10 @@ void ChunkReader::read_rows(std::int64_t begin, std::int64_t count, std::span<st
   each_chunk(begin, begin + count, [&](std::span<const hsize_t> first) {
     const auto copy = [&](const auto& self, std::size_t axis, std::byte* to, const std::byte* from) -> void {
       const auto origin = static_cast<std::int64_t>(first[axis]);
-      const std::int64_t least = axis == 0 ? begin : 0;
-      const std::int64_t low = std::max(origin, least);
+      const std::int64_t minimum = axis == 0 ? begin : 0;
+      const std::int64_t low = std::max(origin, minimum);
       const std::int64_t high = std::min(origin + extent_[axis], axis == 0 ? begin + count : shape_[axis]);
-      to += static_cast<std::size_t>(low - least) * out_step[axis];
+      to += static_cast<std::size_t>(low - minimum) * out_step[axis];
       from += static_cast<std::size_t>(low - origin) * chunk_step[axis];
       if (axis + 1 == rank) {
         std::memcpy(to, from, static_cast<std::size_t>(high - low) * element_bytes_);

@@ -42,9 +42,9 @@ std::string layers_text(const DumpReader& dump, std::size_t sample, Describe des
 
 /// Cut, because rotary parameters may be long tables; --json prints all.
 std::string clipped(std::string text) {
-  constexpr std::size_t kMost = 240;
-  if (text.size() <= kMost) return text;
-  return fmt::format("{} ... ({} bytes in all)", cut_text(text, kMost), text.size());
+  constexpr std::size_t kMax = 240;
+  if (text.size() <= kMax) return text;
+  return fmt::format("{} ... ({} bytes in all)", cut_text(text, kMax), text.size());
 }
 
 /// A number or text in one line; "" for what is missing and for arrays.
@@ -94,14 +94,14 @@ std::string header_text(const DumpInfo& info) {
 }
 
 std::string spans_text(const SampleInfo& sample) {
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMax = 8;
   std::string text;
-  for (std::size_t i = 0; i < std::min(sample.spans.size(), kMost); ++i) {
+  for (std::size_t i = 0; i < std::min(sample.spans.size(), kMax); ++i) {
     const TokenSpan& span = sample.spans[i];
     text += fmt::format("{}[{}, {})", i == 0 ? "" : ", ", span.begin, span.end);
     if (!sample.span_labels.empty()) text += " " + printable(sample.span_labels[i]);
   }
-  if (sample.spans.size() > kMost) text += fmt::format(", ... ({} in all)", sample.spans.size());
+  if (sample.spans.size() > kMax) text += fmt::format(", ... ({} in all)", sample.spans.size());
   return text;
 }
 

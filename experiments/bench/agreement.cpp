@@ -42,11 +42,11 @@ Agreement agreement_of(const Study& study, const LayerResults& ours, const Layer
   compare("scores", ours.scores, peers.scores, agreement, differing);
   for (std::size_t s = 0; s < ours.selectors.size(); ++s)
     compare(study.selectors[s].label, ours.selectors[s].metrics, peers.selectors[s].metrics, agreement, differing);
-  std::int64_t most = 0;
+  std::int64_t maximum = 0;
   for (const auto& [name, count] : differing) {
     agreement.differing += count;
-    if (count > most) {
-      most = count;
+    if (count > maximum) {
+      maximum = count;
       agreement.worst = name;
     }
   }

@@ -8,9 +8,9 @@
 
 namespace attest {
 
-std::vector<std::int64_t> scaling_steps(std::int64_t least, std::int64_t most) {
-  std::vector<std::int64_t> steps{most};
-  while (steps.front() / 4 >= least) steps.insert(steps.begin(), steps.front() / 4);
+std::vector<std::int64_t> scaling_steps(std::int64_t minimum, std::int64_t maximum) {
+  std::vector<std::int64_t> steps{maximum};
+  while (steps.front() / 4 >= minimum) steps.insert(steps.begin(), steps.front() / 4);
   return steps;
 }
 

@@ -10,8 +10,8 @@
 
 namespace attest {
 
-/// Steps of four from `least` up to `most`, which is one of them; `most` alone if it is less.
-std::vector<std::int64_t> scaling_steps(std::int64_t least, std::int64_t most);
+/// Steps of four from `minimum` up to `maximum`, which is one of them; `maximum` alone if it is less.
+std::vector<std::int64_t> scaling_steps(std::int64_t minimum, std::int64_t maximum);
 inline constexpr std::int64_t kMinScalingTokens = 4096, kMinScalingQueries = 4;
 
 /// The study of a synthetic dump.

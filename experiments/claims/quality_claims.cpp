@@ -175,7 +175,7 @@ ClaimResult no_early_exception(const ModelStudy& study) {
   const std::size_t setting = *index_of(ffd->group, 5);
   const auto cells = cells_at(study, *ffd, "recall", setting);
   SampleNumbers worst;  // of the layers from 2 on, whose mean is the lowest
-  double least = 2;
+  double minimum = 2;
   int worst_layer = -1;
   std::vector<int> early;
   for (const int layer : layers_of(cells)) {
@@ -183,8 +183,8 @@ ClaimResult no_early_exception(const ModelStudy& study) {
     const Moments moments = describe(own);
     if (moments.count == 0) continue;
     if (layer < 2) early.push_back(layer);
-    if (layer < 2 || moments.mean >= least) continue;
-    least = moments.mean;
+    if (layer < 2 || moments.mean >= minimum) continue;
+    minimum = moments.mean;
     worst = sample_means(own);
     worst_layer = layer;
   }
@@ -203,7 +203,7 @@ ClaimResult no_early_exception(const ModelStudy& study) {
   return {.verdict = refuted > 0 ? Verdict::does_not_hold
                      : hold == 2 ? Verdict::holds
                                  : Verdict::cannot_tell,
-          .evidence = evidence + fmt::format("{} in layer {}, the worst of the others", quality(least), worst_layer),
+          .evidence = evidence + fmt::format("{} in layer {}, the worst of the others", quality(minimum), worst_layer),
           .subject = subject_of(*ffd, setting, cells)};
 }
 

@@ -88,7 +88,7 @@ ClaimResult heads_differ(const ModelStudy& study) {
   const auto keep = cells_at(study, *ffd, "keep_ratio", setting, dense),
              hit = cells_at(study, *ffd, "salient_hit_rate", setting, dense);
   SampleNumbers ratios, means, stds, hits = sample_means(hit);
-  double least = 1, most = 0;
+  double minimum = 1, maximum = 0;
   std::int64_t pairs = 0;
   for (const SampleCells& sample : keep) {
     const Moments heads = headwise_variation(std::span(&sample, 1), {}).keep_ratio;
@@ -97,19 +97,20 @@ ClaimResult heads_differ(const ModelStudy& study) {
     means[key] = heads.mean;
     stds[key] = heads.std;
     ratios[key] = heads.std / heads.mean;
-    least = std::min(least, heads.min);
-    most = std::max(most, heads.max);
+    minimum = std::min(minimum, heads.min);
+    maximum = std::max(maximum, heads.max);
     pairs = std::max(pairs, heads.count);
   }
   if (ratios.empty()) return {.evidence = "no cell has a keep ratio"};
-  return {.verdict = judged(measure(ratios).interval, 1),
-          .evidence = fmt::format("keep ratio over the {} of a sample: mean {} ({} over all cells), standard deviation "
-                                  "{}, from {} to {}; their "
-                                  "quotient {}; mean salient hit rate {}",
-                                  counted(pairs, "layer-head pair"), percent(measure(means).interval.mean),
-                                  percent(describe(keep).mean), percent(measure(stds).interval.mean), percent(least),
-                                  percent(most), measure(ratios).text(quality), percent(measure(hits).interval.mean)),
-          .subject = subject_of(*ffd, setting, keep)};
+  return {
+      .verdict = judged(measure(ratios).interval, 1),
+      .evidence = fmt::format("keep ratio over the {} of a sample: mean {} ({} over all cells), standard deviation "
+                              "{}, from {} to {}; their "
+                              "quotient {}; mean salient hit rate {}",
+                              counted(pairs, "layer-head pair"), percent(measure(means).interval.mean),
+                              percent(describe(keep).mean), percent(measure(stds).interval.mean), percent(minimum),
+                              percent(maximum), measure(ratios).text(quality), percent(measure(hits).interval.mean)),
+      .subject = subject_of(*ffd, setting, keep)};
 }
 
 ClaimResult flat_heads_keep_more(const ModelStudy& study) {

@@ -43,9 +43,9 @@ struct ModelBenchCommand {
 
 Json request_of(const ModelBenchCommand& command, const GlobalOptions& global, const Option& keep) {
   const std::vector<std::int64_t> contexts = parse_lengths(command.contexts, "--context");
-  constexpr std::int64_t kLeast = 256;  // two blocks of FFD
-  if (const std::int64_t shortest = *std::ranges::min_element(contexts); shortest < kLeast)
-    throw UsageError(fmt::format("--context: expected at least {} tokens, found {}", kLeast, shortest));
+  constexpr std::int64_t kMin = 256;  // two blocks of FFD
+  if (const std::int64_t shortest = *std::ranges::min_element(contexts); shortest < kMin)
+    throw UsageError(fmt::format("--context: expected at least {} tokens, found {}", kMin, shortest));
   refuse_twice("--batch", command.batches);
   refuse_twice("--keep", command.keeps);
   if (std::ranges::count(command.keeps, 0.0) > 0) throw UsageError("--keep: expected shares above 0, found 0");

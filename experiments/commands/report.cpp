@@ -118,7 +118,8 @@ void add_report(Command& program, const GlobalOptions& global) {
       .takes(one_of(experiment_names()))
       .type("NAMES");
   command
-      .option("--cells", options->report.cells.most, "Worst cells to list, of each selector by each of three criteria")
+      .option("--cells", options->report.cells.maximum,
+              "Worst cells to list, of each selector by each of three criteria")
       .takes(whole_number(0, kMaxCells))
       .shows_default()
       .type("N");

@@ -114,7 +114,7 @@ std::string heaviest_text(const WeightsOfModel& found) {
     int layer;
     std::size_t head;
   };
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMax = 8;
   std::vector<Head> heads;
   double sum = 0;
   for (const auto& [layer, sums] : found.layers)
@@ -123,7 +123,7 @@ std::string heaviest_text(const WeightsOfModel& found) {
       sum += sums.mean(h);
     }
   std::ranges::stable_sort(heads, std::ranges::greater{}, &Head::weight);
-  heads.resize(std::min(heads.size(), kMost));
+  heads.resize(std::min(heads.size(), kMax));
   std::vector<std::vector<std::string>> lines{{"layer", "head", "weight", "of all"}};
   for (const Head& head : heads)
     lines.push_back({std::to_string(head.layer), std::to_string(head.head), fmt::format("{:.4g}", head.weight),

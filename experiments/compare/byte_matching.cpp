@@ -63,15 +63,15 @@ void match_bytes(const ResultsFile& first, const ResultsFile& second, const Matc
       if (!settings.empty() &&
           std::ranges::none_of(settings, [&](const std::string& t) { return is_setting(a, s, t); }))
         continue;
-      std::optional<std::size_t> most;
+      std::optional<std::size_t> maximum;
       for (std::size_t o = 0; o < b.grid.size(); ++o)
-        if (other[o] <= reads[s] && (!most || other[o] > other[*most])) most = o;
-      if (!most) {
+        if (other[o] <= reads[s] && (!maximum || other[o] > other[*maximum])) maximum = o;
+      if (!maximum) {
         pair.only_first.push_back(a.setting_labels[s]);
         continue;
       }
-      pair.settings.push_back({s, *most});
-      pair.io.emplace_back(reads[s], other[*most]);
+      pair.settings.push_back({s, *maximum});
+      pair.io.emplace_back(reads[s], other[*maximum]);
       any = true;
     }
   }

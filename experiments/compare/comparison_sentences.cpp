@@ -16,11 +16,11 @@ namespace attest {
 namespace {
 
 /// "a, b, c and 4 more".
-std::string first_few(const std::vector<std::string>& texts, std::size_t most = 5) {
+std::string first_few(const std::vector<std::string>& texts, std::size_t maximum = 5) {
   std::vector<std::string> shown;
-  for (std::size_t i = 0; i < std::min(texts.size(), most); ++i) shown.push_back(excerpt(texts[i], 100));
+  for (std::size_t i = 0; i < std::min(texts.size(), maximum); ++i) shown.push_back(excerpt(texts[i], 100));
   const std::string text = fmt::format("{}", join(shown, ", "));
-  return texts.size() > most ? fmt::format("{} and {} more", text, texts.size() - most) : text;
+  return texts.size() > maximum ? fmt::format("{} and {} more", text, texts.size() - maximum) : text;
 }
 
 std::string file_text(std::string_view name, const ComparedFile& file) {
@@ -209,11 +209,11 @@ std::vector<std::string> header_sentences(const Comparison& comparison) {
 }
 
 std::string method_sentence(const Comparison& comparison) {
-  std::size_t most = 0;
-  for (const ComparedRow& row : comparison.rows) most = std::max(most, row.prompts);
-  const std::string vectors = most <= kMaxExactFlips ? "all sign vectors"
-                                                     : fmt::format("{} sign vectors, drawn with --seed {}",
-                                                                   comparison.test.draws, comparison.test.seed);
+  std::size_t maximum = 0;
+  for (const ComparedRow& row : comparison.rows) maximum = std::max(maximum, row.prompts);
+  const std::string vectors = maximum <= kMaxExactFlips ? "all sign vectors"
+                                                        : fmt::format("{} sign vectors, drawn with --seed {}",
+                                                                      comparison.test.draws, comparison.test.seed);
   std::string text = fmt::format(
       "One difference R2 - R1 per prompt; p: two-sided sign-flip test ({}). The interval is of "
       "its row alone",

@@ -7,14 +7,14 @@
 namespace attest {
 
 std::vector<ListedHead> largest_differences(const Comparison& comparison, const HeadDifferences& heads,
-                                            std::size_t most) {
+                                            std::size_t maximum) {
   std::vector<ListedHead> listed;
   for (std::size_t i = 0; i < heads.mean.size(); ++i)
     if (std::abs(heads.mean[i]) > 0)  // not NaN
       listed.push_back(
           {comparison.layers[i / heads.heads], i % heads.heads, heads.mean[i], heads.prompts[i], heads.same_sign[i]});
   std::ranges::stable_sort(listed, std::ranges::greater(), [](const ListedHead& head) { return std::abs(head.mean); });
-  listed.resize(std::min(listed.size(), most));
+  listed.resize(std::min(listed.size(), maximum));
   return listed;
 }
 

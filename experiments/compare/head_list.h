@@ -16,9 +16,9 @@ struct ListedHead {
   std::uint32_t prompts = 0, same_sign = 0;
 };
 
-/// Those with the largest mean difference, at most `most`; none whose difference is 0.
+/// Those with the largest mean difference, at most `maximum`; none whose difference is 0.
 std::vector<ListedHead> largest_differences(const Comparison& comparison, const HeadDifferences& heads,
-                                            std::size_t most);
+                                            std::size_t maximum);
 
 /// The row whose heads are worth a look: of those that differ, the one with the smallest p. Null if none differs.
 const ComparedRow* max_changed_row(const Comparison& comparison);

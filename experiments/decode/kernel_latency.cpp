@@ -156,10 +156,10 @@ Rows rows_of(const Part& part, const Rows& rows) {
 
 /// The batch sizes that are drawn: a page has no room for many.
 std::set<int> batches_of(const Rows& rows) {
-  constexpr std::size_t kMost = 6;
+  constexpr std::size_t kMax = 6;
   std::set<int> batches;
   for (const LatencyRow& row : rows)  // in ascending order
-    if (batches.size() < kMost) batches.insert(row.point.batch);
+    if (batches.size() < kMax) batches.insert(row.point.batch);
   return batches;
 }
 

@@ -88,12 +88,12 @@ KernelFidelity fidelity_of(const JsonPlace& fields) {
 }
 
 KernelCheck check_of(const JsonPlace& fields) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
   return {.against = fields["against"].text(),
           .largest_output_error = number_or_null(fields["largest_output_error"]),
           .largest_lse_error = number_or_null(fields["largest_lse_error"]),
-          .blocks_differing = fields["blocks_differing"].whole(0, kMost),
-          .blocks = fields["blocks"].whole(0, kMost)};
+          .blocks_differing = fields["blocks_differing"].whole(0, kMax),
+          .blocks = fields["blocks"].whole(0, kMax)};
 }
 
 KernelMeasurement measurement_of(const JsonPlace& fields) {

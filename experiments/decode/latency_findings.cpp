@@ -30,8 +30,8 @@ void add_speed_ups(const Rows& ffd, const LatencyBaseline& baseline, std::vector
   }
   const LatencyRow& peak = **std::ranges::max_element(rows, {}, over);
   std::string limit;
-  if (const double most = peak.point.io_limit(); !std::isnan(most))
-    limit = fmt::format("; reading less gives at most 1/io = {:.2f}x there", most);
+  if (const double maximum = peak.point.io_limit(); !std::isnan(maximum))
+    limit = fmt::format("; reading less gives at most 1/io = {:.2f}x there", maximum);
   if (!std::isnan(peak.point.recall_mean)) limit += fmt::format("; mean recall is {:.4f}", peak.point.recall_mean);
   const bool flash = baseline.over == &LatencyRow::over_flash;
   findings.push_back(
@@ -44,14 +44,15 @@ void add_speed_ups(const Rows& ffd, const LatencyBaseline& baseline, std::vector
   Rows exceeding;
   std::ranges::copy_if(rows, std::back_inserter(exceeding), [&](const LatencyRow* row) { return beyond(row) > 1; });
   if (!exceeding.empty()) {
-    const LatencyRow* most = *std::ranges::max_element(exceeding, {}, beyond);
-    const double dense = (flash ? most->flash : most->cudnn).floor_ratio();
+    const LatencyRow* maximum = *std::ranges::max_element(exceeding, {}, beyond);
+    const double dense = (flash ? maximum->flash : maximum->cudnn).floor_ratio();
     findings.push_back(
-        {.text = fmt::format(
-             "{} of {} speed-ups of FFD over {} exceed 1/io, most that of {}: {:.2f}x against {:.2f}x. So "
-             "much cannot come from reading less: {} is slow there{}.",
-             exceeding.size(), rows.size(), baseline.title, place_of(*most), over(most), most->point.io_limit(),
-             baseline.title, std::isfinite(dense) ? fmt::format(", with {:.2f} times its own floor", dense) : ""),
+        {.text =
+             fmt::format("{} of {} speed-ups of FFD over {} exceed 1/io, most that of {}: {:.2f}x against {:.2f}x. So "
+                         "much cannot come from reading less: {} is slow there{}.",
+                         exceeding.size(), rows.size(), baseline.title, place_of(*maximum), over(maximum),
+                         maximum->point.io_limit(), baseline.title,
+                         std::isfinite(dense) ? fmt::format(", with {:.2f} times its own floor", dense) : ""),
          .severity = Severity::warning,
          .number = fmt::format("{} of {} exceed", exceeding.size(), rows.size())});
   } else {

@@ -160,8 +160,8 @@ std::string listed(const std::vector<double>& values, const char* format) {
 
 /// "1.05", or "1.05 to 1.16" of several.
 std::string range_text(const std::vector<double>& values) {
-  const auto [least, most] = std::ranges::minmax(values);
-  const std::string low = fmt::format("{:.2f}", least), high = fmt::format("{:.2f}", most);
+  const auto [minimum, maximum] = std::ranges::minmax(values);
+  const std::string low = fmt::format("{:.2f}", minimum), high = fmt::format("{:.2f}", maximum);
   return low == high ? low : low + " to " + high;
 }
 

@@ -20,8 +20,8 @@ struct Quantity {
 };
 constexpr std::array kQuantities = {
     Quantity{"recall_mean", [](const DeltaQuality& q) { return q.recall.mean(); }},
-    Quantity{"recall_min", [](const DeltaQuality& q) { return q.recall.least(); }},
-    Quantity{"lse_error_max", [](const DeltaQuality& q) { return q.lse_error.most(); }},
+    Quantity{"recall_min", [](const DeltaQuality& q) { return q.recall.minimum(); }},
+    Quantity{"lse_error_max", [](const DeltaQuality& q) { return q.lse_error.maximum(); }},
     Quantity{"lse_error_mean", [](const DeltaQuality& q) { return q.lse_error.mean(); }},
     Quantity{"keep_ratio", [](const DeltaQuality& q) { return q.keep.mean(); }},
     Quantity{"io_ratio", [](const DeltaQuality& q) { return q.io.mean(); }},
@@ -77,7 +77,7 @@ Table quality_table(const std::vector<DeltaValidation>& validations) {
              if (r.curve->layer) return kNaN;
              CellStatistics layers;
              for (const DeltaCurve& layer : r.v->layers) layers.add(quantity.value(layer.points[r.i]));
-             return high ? layers.most() : layers.least();
+             return high ? layers.maximum() : layers.minimum();
            }});
   }
   columns.push_back({{"cells"}, [](const Row& r) { return static_cast<double>(r.quality().recall.count); }});

@@ -142,9 +142,9 @@ std::vector<LayerQuality> by_layer(const ModelStudy& study, const PooledSelector
 
 /// "3 samples", or "2 to 3 samples" where some of the layers are not of all.
 std::string samples_in_words(const std::vector<LayerQuality>& layers) {
-  const auto [least, most] = std::ranges::minmax(layers, {}, &LayerQuality::samples);
-  const std::string few = least.samples == most.samples ? "" : fmt::format("{} to ", least.samples);
-  return fmt::format("{}{} sample{}", few, most.samples, most.samples == 1 ? "" : "s");
+  const auto [minimum, maximum] = std::ranges::minmax(layers, {}, &LayerQuality::samples);
+  const std::string few = minimum.samples == maximum.samples ? "" : fmt::format("{} to ", minimum.samples);
+  return fmt::format("{}{} sample{}", few, maximum.samples, maximum.samples == 1 ? "" : "s");
 }
 
 /// Which early layers are worse than every later one, a quantity at a time: they need not be worse in both.

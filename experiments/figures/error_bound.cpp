@@ -161,9 +161,9 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
       places.push_back(fmt::format("layer {:g} at {:g}", r.layer, r.lambda));
     }
   }
-  constexpr std::size_t kMost = 6;
+  constexpr std::size_t kMax = 6;
   const std::size_t total = places.size();
-  places.resize(std::min(total, kMost));
+  places.resize(std::min(total, kMax));
   findings.push_back(
       {.text =
            total == 0
@@ -174,7 +174,7 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
                : fmt::format("The mean measured tail exceeds the bound with the steps of each block in {}{}; in single "
                              "rows (query, head) in up to {} (paper's form: {}): the noise is not both independent and "
                              "of mean zero there.",
-                             join(places, ", "), total > kMost ? fmt::format(" and {} more", total - kMost) : "",
+                             join(places, ", "), total > kMax ? fmt::format(" and {} more", total - kMax) : "",
                              percent_in_words(above_block), percent_in_words(above_paper)),
        .severity = total == 0 ? Severity::good : Severity::warning,
        .number = fmt::format("{} exceeded", total)});

@@ -173,8 +173,8 @@ std::vector<Panel> panels_of(const Row& shown) {
     const Axis x = layers ? Axis{.label = "layer", .whole_numbers = true} : Axis{.label = "δ (nats)"};
     const std::string column = layers ? "layer" : "delta_nats", curve = layers ? by_layer : by_delta;
     const std::string at = layers ? fmt::format(", δ = {:.3g}", shown.delta) : "";
-    LineStyle median = line_style(0), least = line_style(0);
-    least.dash = "(2,2)";
+    LineStyle median = line_style(0), minimum = line_style(0);
+    minimum.dash = "(2,2)";
     panels.push_back({.title = fmt::format("({}) margin{}", layers ? 'c' : 'a', at),
                       .x = x,
                       .y = {.label = "gap − δ (nats)"},
@@ -184,7 +184,7 @@ std::vector<Panel> panels_of(const Row& shown) {
                                   .y = "margin_p50",
                                   .bands = {{"margin_p5", "margin_p95", 0.2}},
                                   .style = median},
-                                 {.curve = curve, .title = "least", .x = column, .y = "margin_min", .style = least}},
+                                 {.curve = curve, .title = "least", .x = column, .y = "margin_min", .style = minimum}},
                       .references = {{0, {}}}});
     panels.push_back({.title = fmt::format("({}) within δ{}", layers ? 'd' : 'b', at),
                       .x = x,

@@ -154,11 +154,11 @@ Finding heads_finding(const HeadRanking& ranking, const std::string& label) {
       "heads have half of it.",
       head_text(first.place), 100 * first.of_all, counted(ranking.prompts, "prompt"), ranking.half(),
       ranking.heads.size());
-  const auto most = std::ranges::max_element(
+  const auto maximum = std::ranges::max_element(
       ranking.heads, {}, [](const WeighedHead& h) { return std::isnan(h.span_mass) ? -1 : h.span_mass; });
-  if (!std::isnan(most->span_mass))
+  if (!std::isnan(maximum->span_mass))
     text += fmt::format(" The head with most attention on the evidence, {}, is number {} of them.",
-                        head_text(most->place), most - ranking.heads.begin() + 1);
+                        head_text(maximum->place), maximum - ranking.heads.begin() + 1);
   return {.text = std::move(text),
           .number = fmt::format("{:.1f} % of weight", 100 * first.of_all),
           .place = MapPlace{.metric = "head_weight",

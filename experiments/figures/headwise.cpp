@@ -132,28 +132,29 @@ Table map_table(const Policy& policy, const Map& map) {
 
 double extreme(const std::map<Head, double>& values, bool largest, double if_none) {
   if (values.empty()) return if_none;
-  const auto [least, most] = std::ranges::minmax_element(values, {}, [](const auto& entry) { return entry.second; });
-  return largest ? most->second : least->second;
+  const auto [minimum, maximum] =
+      std::ranges::minmax_element(values, {}, [](const auto& entry) { return entry.second; });
+  return largest ? maximum->second : minimum->second;
 }
 
 /// The colours of shares kept: up to 100 %, down to half of it at least, so that a map of one value has a scale.
 Axis keep_colours(const Map& map, const ExperimentOptions& options) {
   if (options.linear_axes) return {.label = {}, .factor = 100, .low = 0, .high = 100};
-  const double least = std::max(100 * extreme(map.keep, false, 1), 1e-3);
-  const double decade = std::pow(10, std::floor(std::log10(least)));
-  const double digit = least >= 5 * decade ? 5 : least >= 2 * decade ? 2 : 1;
+  const double minimum = std::max(100 * extreme(map.keep, false, 1), 1e-3);
+  const double decade = std::pow(10, std::floor(std::log10(minimum)));
+  const double digit = minimum >= 5 * decade ? 5 : minimum >= 2 * decade ? 2 : 1;
   return {.label = {}, .factor = 100, .scale = Scale::logarithmic, .low = std::min(50.0, digit * decade), .high = 100};
 }
 
 /// The colours of a quality. What misses less than 1e-4 looks the same.
 Axis quality_colours(const std::map<Head, double>& values, const ExperimentOptions& options) {
-  const double least = extreme(values, false, 1);
-  if (options.linear_axes) return {.label = {}, .low = std::min(0.5, least), .high = 1};
+  const double minimum = extreme(values, false, 1);
+  if (options.linear_axes) return {.label = {}, .low = std::min(0.5, minimum), .high = 1};
   constexpr double kMinDeficit = 1e-4, kUsualDeficit = 0.1;
   return {.label = {},
           .scale = Scale::deficit,
           .low = kMinDeficit,
-          .high = std::max(kUsualDeficit, 1 - least),
+          .high = std::max(kUsualDeficit, 1 - minimum),
           .floor = kMinDeficit};
 }
 

@@ -156,7 +156,7 @@ Table apart_table(const std::vector<Format>& formats) {
 
 std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Format>& formats,
                              const ExperimentOptions& options) {
-  constexpr double kLeast = 1e-6;
+  constexpr double kMin = 1e-6;
   std::vector<Panel> panels;
   for (std::size_t m = 0; m < kMeasures.size(); ++m)
     for (const bool layers : {false, true}) {
@@ -165,7 +165,7 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Format>&
           .x = layers ? Axis{.label = "layer", .whole_numbers = true} : Axis{.label = "bytes per token and KV head"},
           .y = {.label = kMeasures[m].title, .scale = options.linear_axes ? Scale::linear : Scale::logarithmic},
           .series = {}};
-      if (!options.linear_axes) panel.y.floor = kLeast;
+      if (!options.linear_axes) panel.y.floor = kMin;
       for (const Format& format : formats)
         if (std::isnan(format.layer))
           panel.series.push_back({.curve = curve_of(format) + (layers ? " by layer" : ""),

@@ -114,13 +114,13 @@ std::string place_of(const SideRange& worst, const std::vector<const SideRange*>
 }
 
 /// How large they are, where the largest is, and the largest channel.
-std::string size_in_words(const std::vector<const SideRange*>& layers, const SideRange& most,
+std::string size_in_words(const std::vector<const SideRange*>& layers, const SideRange& maximum,
                           const SideRange& outlier) {
   const std::string place =
-      place_of(most, layers, [](const SideRange* range) { return fmt::format("{:.4g}", range->max_abs); });
+      place_of(maximum, layers, [](const SideRange* range) { return fmt::format("{:.4g}", range->max_abs); });
   const std::string channel_place =
       place_of(outlier, layers, [](const SideRange* range) { return fmt::format("{:.3g}", range->outlier); });
-  double p9999 = most.p9999;
+  double p9999 = maximum.p9999;
   if (place == "every layer")
     for (const SideRange* range : layers) p9999 = std::max(p9999, range->p9999);
   const std::string channel =
@@ -130,7 +130,7 @@ std::string size_in_words(const std::vector<const SideRange*>& layers, const Sid
   return fmt::format(
       "The largest of the {} is {:.4g}, in {} (there 99.99 % are at most {:.4g}); the largest channel is {:.3g} times "
       "the median channel in {}{}.",
-      side_words(most.keys), most.max_abs, place, p9999, outlier.outlier, channel_place, channel);
+      side_words(maximum.keys), maximum.max_abs, place, p9999, outlier.outlier, channel_place, channel);
 }
 
 std::vector<Finding> findings_of(const KvRangeStudy& study) {
@@ -141,11 +141,11 @@ std::vector<Finding> findings_of(const KvRangeStudy& study) {
       if (range.keys == keys) layers.push_back(&range);
     if (layers.empty()) continue;
     const auto worst = [&](auto&& number) { return *std::ranges::max_element(layers, {}, number); };
-    const SideRange& most = *worst([](const SideRange* r) { return r->max_abs; });
+    const SideRange& maximum = *worst([](const SideRange* r) { return r->max_abs; });
     const SideRange& outlier = *worst([](const SideRange* r) { return r->outlier; });
-    findings.push_back({.text = size_in_words(layers, most, outlier),
+    findings.push_back({.text = size_in_words(layers, maximum, outlier),
                         .severity = outlier.outlier >= kOutlier ? Severity::warning : Severity::note,
-                        .number = fmt::format("{:.4g}", most.max_abs)});
+                        .number = fmt::format("{:.4g}", maximum.max_abs)});
     for (std::size_t f = 0; f < study.formats.size(); ++f) {
       const ScaledFormat& format = study.formats[f];
       if (format.keys != keys) continue;

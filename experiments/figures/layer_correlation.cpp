@@ -47,12 +47,13 @@ Table table_of(const std::vector<RankCurve>& curves) {
 /// One range for all panels, so that they can be compared.
 Axis axis_of(const std::vector<RankCurve>& curves) {
   constexpr double kMargin = 0.03;
-  double least = 1;
+  double minimum = 1;
   for (const RankCurve& curve : curves)
     for (const RankPoint& p : curve.layers)
       for (const RankCorrelation& c : p.metrics)
-        if (c.cells > 0) least = std::min({least, c.mean.mean, c.mean.kind == ClusterKind::sample ? c.mean.low : 1});
-  return {.label = "Spearman's rho", .low = least - kMargin, .high = 1 + kMargin};
+        if (c.cells > 0)
+          minimum = std::min({minimum, c.mean.mean, c.mean.kind == ClusterKind::sample ? c.mean.low : 1});
+  return {.label = "Spearman's rho", .low = minimum - kMargin, .high = 1 + kMargin};
 }
 
 std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<RankCurve>& curves) {

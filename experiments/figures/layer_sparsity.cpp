@@ -130,14 +130,14 @@ std::vector<Panel> panels_of(const std::vector<Curve>& curves) {
 
 Finding finding_of(const Curve& curve) {
   const auto by_mean = [](const Layer& layer) { return layer.blocks.mean; };
-  const auto [least, most] = std::ranges::minmax_element(curve.layers, {}, by_mean);
-  const std::string low = fmt::format("{:.1f} %", 100 * least->blocks.mean);
-  const std::string high = fmt::format("{:.1f} %", 100 * most->blocks.mean);
+  const auto [minimum, maximum] = std::ranges::minmax_element(curve.layers, {}, by_mean);
+  const std::string low = fmt::format("{:.1f} %", 100 * minimum->blocks.mean);
+  const std::string high = fmt::format("{:.1f} %", 100 * maximum->blocks.mean);
   const std::string range = curve.layers.size() < 2 ? ""
                             : low == high
                                 ? fmt::format("; {} of the blocks in each of the {} layers", low, curve.layers.size())
                                 : fmt::format("; from {} of the blocks in layer {} to {} in layer {}", low,
-                                              least->number, high, most->number);
+                                              minimum->number, high, maximum->number);
   return {.text = fmt::format("At delta {:g} {} (gqa={}) skips {:.1f} % of the blocks and {:.1f} % of the tokens{}.",
                               curve.delta, display_name(curve.selector->group.label), curve.gqa(),
                               100 * curve.mean_blocks, 100 * curve.mean_tokens, range),

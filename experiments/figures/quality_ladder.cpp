@@ -115,9 +115,9 @@ void share_range(std::vector<Panel>& panels, const std::vector<Point>& points) {
 std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Point>& points,
                              const ExperimentOptions& options) {
   constexpr double kMinDeficit = 1e-6;  // a smaller one decides nothing
-  double least = std::numeric_limits<double>::infinity();
+  double minimum = std::numeric_limits<double>::infinity();
   for (const Point& point : points)
-    if (!point.selector->is_oracle() && point.io > 0) least = std::min(least, point.io);
+    if (!point.selector->is_oracle() && point.io > 0) minimum = std::min(minimum, point.io);
   std::vector<Panel> panels;
   for (std::size_t i = 0; i < kRungs.size(); ++i) {
     Panel panel{.title = panel_title(i, kRungs[i].title),
@@ -127,7 +127,7 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Point>& 
                 .show_x = i + 2 >= kRungs.size(),
                 .show_y = i % 2 == 0};
     // Oracles reach down to a handful of tokens, which would fill the panel.
-    if (std::isfinite(least)) panel.x.low = 100 * least / 1.3;
+    if (std::isfinite(minimum)) panel.x.low = 100 * minimum / 1.3;
     if (!options.linear_axes) panel.y.floor = kMinDeficit;
     for (const PooledSelector& selector : study.selectors()) {
       if (selector.group.name == "exact") continue;
@@ -175,13 +175,14 @@ std::vector<Finding> findings_of(const std::vector<Point>& points) {
   }
   if (real.size() < 2) return findings;
   const auto worst = [](const Point* p) { return p->recall().worst; };
-  const auto [best, most] = std::ranges::minmax(real, {}, worst);
+  const auto [best, maximum] = std::ranges::minmax(real, {}, worst);
   findings.push_back(
-      {.text = fmt::format("At the papers' settings the worst cell's recall deficit is least for {} "
-                           "({:.3g}, reading {:.1f} % of the bytes) and largest for {} ({:.3g}, {:.1f} %).",
-                           best->named(), worst(best), 100 * best->io, most->named(), worst(most), 100 * most->io),
-       .number = fmt::format("deficit {:.3g}", worst(most)),
-       .place = place(*most)});
+      {.text =
+           fmt::format("At the papers' settings the worst cell's recall deficit is least for {} "
+                       "({:.3g}, reading {:.1f} % of the bytes) and largest for {} ({:.3g}, {:.1f} %).",
+                       best->named(), worst(best), 100 * best->io, maximum->named(), worst(maximum), 100 * maximum->io),
+       .number = fmt::format("deficit {:.3g}", worst(maximum)),
+       .place = place(*maximum)});
   return findings;
 }
 

@@ -175,11 +175,12 @@ std::optional<Finding> need_finding(const std::vector<const HeadCurve*>& heads) 
   if (needs.empty())
     text += fmt::format("no setting of the grid suffices for {}", names(never));
   else {
-    const std::size_t median = needs[(needs.size() - 1) / 2].first, most = needs.back().first;
+    const std::size_t median = needs[(needs.size() - 1) / 2].first, maximum = needs.back().first;
     text += fmt::format("{} of {} need {} or less",
                         std::ranges::count_if(needs, [&](const auto& need) { return need.first <= median; }),
                         counted(std::ssize(heads), "retrieval head"), words(median));
-    if (most > median) text += fmt::format(", and {} needs {}", head_in_words(needs.back().second->head), words(most));
+    if (maximum > median)
+      text += fmt::format(", and {} needs {}", head_in_words(needs.back().second->head), words(maximum));
     if (!never.empty()) text += fmt::format("; no setting of the grid suffices for {}", names(never));
   }
   return Finding{.text = text + ".", .severity = never.empty() ? Severity::note : Severity::warning};

@@ -163,8 +163,8 @@ Figure losses_figure(const ModelStudy& study, const std::vector<LossCurve>& curv
 Figure map_figure(const ModelStudy& study, const RetrievalRanking& ranking) {
   std::vector<RetrievalHead> heads = ranking.heads;
   std::ranges::sort(heads, {}, [](const RetrievalHead& h) { return std::pair(h.layer, h.head); });
-  double most = 0;
-  for (const RetrievalHead& head : heads) most = std::max(most, head.mass);
+  double maximum = 0;
+  for (const RetrievalHead& head : heads) maximum = std::max(maximum, head.mass);
   Figure figure{.name = "span_attribution_map",
                 .data = make_table<RetrievalHead>(
                     heads, {{{kCurveColumn, kText}, [](const RetrievalHead&) { return kMapCurve; }},
@@ -177,7 +177,7 @@ Figure map_figure(const ModelStudy& study, const RetrievalRanking& ranking) {
        .y = {.label = "head", .whole_numbers = true},
        .series =
            {{.curve = kMapCurve, .title = {}, .x = "layer", .y = "head", .mark = Mark::cells, .value = "span_mass"}},
-       .colour = Axis{.label = {}, .factor = 100, .low = 0, .high = std::max(1.0, 100 * most)}}};
+       .colour = Axis{.label = {}, .factor = 100, .low = 0, .high = std::max(1.0, 100 * maximum)}}};
   figure.caption = fmt::format(
       "Exact attention mass on the evidence spans of every head of every layer, mean over queries and samples: the "
       "retrieval heads stand out; {}, {} heads.",

@@ -117,10 +117,10 @@ Json metrics_json(const ResultsFile& results) {
   return list;
 }
 
-std::string joined(const Json& words, std::size_t most) {
+std::string joined(const Json& words, std::size_t maximum) {
   std::string text;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (i == most) return text + fmt::format(", ... ({} in all)", words.size());
+    if (i == maximum) return text + fmt::format(", ... ({} in all)", words.size());
     text += (i > 0 ? ", " : "") + printable(words[i].text());
   }
   return text;
@@ -238,8 +238,8 @@ Json check_json(const ResultsFile&, const ResultsCheck& check) {
                        {"cells", metric.cells},
                        {"nan", metric.nan},
                        {"infinite", metric.infinite},
-                       {"minimum", number(metric.least)},
-                       {"maximum", number(metric.most)},
+                       {"minimum", number(metric.minimum)},
+                       {"maximum", number(metric.maximum)},
                        {"bad", metric.bad},
                        {"first_bad", metric.first_bad.empty() ? Json() : Json(metric.first_bad)}});
   return {{"bad_cells", check.num_bad()}, {"metrics", metrics}};
@@ -253,8 +253,8 @@ std::string check_text(const ResultsFile&, const ResultsCheck& check) {
     cells += metric.cells;
     if (metric.bad > 0) faults += fmt::format("{} ({} bad)\n", metric.first_bad, metric.bad);
     table.add({printable(metric.label), printable(metric.metric), std::to_string(metric.cells),
-               std::to_string(metric.nan), std::to_string(metric.infinite), float_text(metric.least),
-               float_text(metric.most), std::to_string(metric.bad)});
+               std::to_string(metric.nan), std::to_string(metric.infinite), float_text(metric.minimum),
+               float_text(metric.maximum), std::to_string(metric.bad)});
   }
   const std::string bad = check.num_bad() == 0 ? "none" : std::to_string(check.num_bad());
   return fmt::format("{}\n{}{} of {} cells of computed layers hold what their metric does not allow\n", table.text(),

@@ -87,13 +87,13 @@ Figure roc_figure(const OutcomeStudy& study) {
 }
 
 std::vector<CalibrationBin> calibration_bins(const std::vector<double>& values, const std::vector<bool>& failed,
-                                             std::size_t most) {
+                                             std::size_t maximum) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return values[i]; });
   std::vector<CalibrationBin> bins;
   for (std::size_t begin = 0; begin < order.size();) {
-    const std::size_t left = most - std::min(most - 1, bins.size());  // bins that are to be filled
+    const std::size_t left = maximum - std::min(maximum - 1, bins.size());  // bins that are to be filled
     std::size_t end = begin + (order.size() - begin + left - 1) / left;
     while (end < order.size() && values[order[end]] == values[order[end - 1]]) ++end;
     CalibrationBin bin{.low = values[order[begin]],

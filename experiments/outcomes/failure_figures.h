@@ -19,7 +19,7 @@ struct CalibrationBin {
 /// Bins of about equal numbers of runs, ascending; equal values are never divided. `values` and `failed` are of one
 /// length, without NaN.
 std::vector<CalibrationBin> calibration_bins(const std::vector<double>& values, const std::vector<bool>& failed,
-                                             std::size_t most);
+                                             std::size_t maximum);
 
 /// The share of failures by bins of each of these predictors, a panel each.
 Figure calibration_figure(const OutcomeStudy& study);

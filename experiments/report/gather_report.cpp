@@ -170,7 +170,7 @@ ReportData gather_report(ResultsFiles files, const ReportOptions& options, const
       "Listed are the {} worst of each selector by recall, by LSE error and by dropped mass, at the "
       "papers\u2019 settings where the study has them. Enough for {}: the setting that keeps least "
       "among those that give the cell this recall.",
-      options.cells.most, data.enough_recall);
+      options.cells.maximum, data.enough_recall);
   for (std::size_t m = 0; m < studies.size(); ++m) add_worst_cells(files, studies[m], m, options.cells, data);
   add_left_out(files, data);
   for (std::size_t m = 0; m < studies.size(); ++m) add_study_findings(studies[m], m, data);

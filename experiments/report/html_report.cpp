@@ -49,9 +49,9 @@ std::size_t bytes_of(const std::vector<PackedArray>& arrays) {
   return bytes;
 }
 
-/// Arrays that take at most `most_bytes`, if those of rank 0 do: first with a digit less, from the highest rank down to
+/// Arrays that take at most `max_bytes`, if those of rank 0 do: first with a digit less, from the highest rank down to
 /// 0, then without the highest ranks.
-std::vector<PackedArray> fit(const ReportData& data, std::size_t most_bytes, HtmlReport& report) {
+std::vector<PackedArray> fit(const ReportData& data, std::size_t max_bytes, HtmlReport& report) {
   std::vector<PackedArray> arrays;
   std::set<int, std::greater<>> ranks;
   for (const MapArray& array : data.arrays) {
@@ -60,13 +60,13 @@ std::vector<PackedArray> fit(const ReportData& data, std::size_t most_bytes, Htm
   }
   int rounded = INT_MAX;
   for (const int rank : ranks) {
-    if (bytes_of(arrays) <= most_bytes) break;
+    if (bytes_of(arrays) <= max_bytes) break;
     for (PackedArray& array : arrays)
       if (array.array->rank == rank) array = pack(data, *array.array, 1);
     rounded = rank;
   }
   for (const int rank : ranks) {
-    if (rank == 0 || bytes_of(arrays) <= most_bytes) break;
+    if (rank == 0 || bytes_of(arrays) <= max_bytes) break;
     std::erase_if(arrays, [rank](const PackedArray& array) { return array.array->rank == rank; });
   }
   report.left_out = data.arrays.size() - arrays.size();
@@ -172,7 +172,7 @@ Json arrays_json(const std::vector<PackedArray>& arrays, Json& texts) {
 
 }  // namespace
 
-HtmlReport html_report(const ReportData& data, std::size_t most_bytes) {
+HtmlReport html_report(const ReportData& data, std::size_t max_bytes) {
   Json content{{"title", data.title},          {"models", models_json(data)},         {"metrics", metrics_json(data)},
                {"enough", data.enough_recall}, {"cell_metrics", cell_metrics_json()}, {"cells", cells_json(data)}};
   const auto json_text = [](const Json& json) { return json_in_script(json.dump()); };
@@ -196,7 +196,7 @@ HtmlReport html_report(const ReportData& data, std::size_t most_bytes) {
       filled(parts.html, slots).text().size() + kBytesOfNotes + kBytesOfPlace * data.arrays.size();
 
   HtmlReport report;
-  const std::vector<PackedArray> arrays = fit(data, most_bytes > others ? most_bytes - others : 0, report);
+  const std::vector<PackedArray> arrays = fit(data, max_bytes > others ? max_bytes - others : 0, report);
   Json texts = Json::array();
   content["arrays"] = arrays_json(arrays, texts);
   content["texts"] = std::move(texts);

@@ -17,9 +17,9 @@ struct HtmlReport {
   std::size_t left_out = 0;  ///< arrays that were too many
 };
 
-/// The arrays of the map take what `most_bytes` leave: first some are rounded to a digit less, then those of the
+/// The arrays of the map take what `max_bytes` leave: first some are rounded to a digit less, then those of the
 /// highest ranks are left out; the page says so. Those of rank 0 stay, whatever their size. All text is shown as it is:
 /// nothing of it is taken for markup.
-HtmlReport html_report(const ReportData& data, std::size_t most_bytes = kPageBytes);
+HtmlReport html_report(const ReportData& data, std::size_t max_bytes = kPageBytes);
 
 }  // namespace attest

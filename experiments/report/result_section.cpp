@@ -60,10 +60,10 @@ Table printable_table(const Table& table) {
 }
 
 /// Longer tables would be most of the page. `attest figures` writes them.
-constexpr std::size_t kMostRows = 500;
+constexpr std::size_t kMaxRows = 500;
 
 void add_table(const Table& table, const std::string& title, bool open, PageSection& section) {
-  if (table.rows() <= kMostRows) {
+  if (table.rows() <= kMaxRows) {
     section.tables.push_back({.title = title, .table = printable_table(table), .open = open});
     return;
   }

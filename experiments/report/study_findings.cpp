@@ -142,11 +142,11 @@ class Findings {
       to.layer = worst->layer;
       to.head = worst->head;
     }
-    const double least = row.at("recall_min");
-    const Severity severity = least < kSerious   ? Severity::serious
-                              : least < kWarning ? Severity::warning
-                              : least >= kGood   ? Severity::good
-                                                 : Severity::note;
+    const double minimum = row.at("recall_min");
+    const Severity severity = minimum < kSerious   ? Severity::serious
+                              : minimum < kWarning ? Severity::warning
+                              : minimum >= kGood   ? Severity::good
+                                                   : Severity::note;
     data_.findings.push_back(
         {severity,
          fmt::format(
@@ -154,7 +154,7 @@ class Findings {
              name_of(shown), at_setting(shown, setting), row.at("keep_ratio"), row.at("io_ratio"), row.at("recall"),
              std::isnan(row.at("lse_max")) ? "" : fmt::format(", LSE off by up to {:.3g} nats", row.at("lse_max")),
              where),
-         fmt::format("recall {:.3f}", least), map_link(to)});
+         fmt::format("recall {:.3f}", minimum), map_link(to)});
   }
 
   /// Few heads may lose most.
@@ -216,21 +216,21 @@ class Findings {
            "100 % kept", map_link(link(selector, 0))});
       return;
     }
-    double most = -1;
+    double maximum = -1;
     int best = -1;
     for (std::size_t i = 0; i < recall.size(); ++i) {
       std::vector<double> values = values_of(recall[i]);
       if (values.empty()) continue;
       const auto good = std::ranges::count_if(values, [&](double v) { return v >= data_.enough_recall; });
       const double share = static_cast<double>(good) / static_cast<double>(values.size());
-      if (share > most) most = share, best = static_cast<int>(i);
+      if (share > maximum) maximum = share, best = static_cast<int>(i);
     }
     if (best < 0) return;
     const std::string& label = shown.settings[static_cast<std::size_t>(best)];
     const double kept = 100 * describe(keep[static_cast<std::size_t>(best)]).mean;
     MapLink to = link(selector, best);
     to.statistic = "worst";
-    if (most >= 1)
+    if (maximum >= 1)
       data_.findings.push_back(
           {kept_all(static_cast<std::size_t>(best)) ? Severity::note : Severity::good,
            fmt::format("{} {} is the first setting at which every cell of {} has recall {} or more; it "
@@ -242,8 +242,8 @@ class Findings {
           {Severity::note,
            fmt::format("No setting of {} gives every cell recall {}: at best, at {} {}, {:.2f} % of the "
                        "cells have it, and {:.1f} % of the tokens are kept.",
-                       name_of(shown), data_.enough_recall, shown.kind, label, 100 * most, kept),
-           fmt::format("{:.2f} % of cells", 100 * most), map_link(to)});
+                       name_of(shown), data_.enough_recall, shown.kind, label, 100 * maximum, kept),
+           fmt::format("{:.2f} % of cells", 100 * maximum), map_link(to)});
   }
 
   const ModelStudy& study_;

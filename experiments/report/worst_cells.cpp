@@ -66,14 +66,14 @@ double loss_of(std::size_t metric, float value) {
   return kCellMetrics[metric].is_share ? 1 - static_cast<double>(value) : static_cast<double>(value);
 }
 
-/// Keeps the worst `most`, whatever is added.
+/// Keeps the worst `maximum`, whatever is added.
 class WorstOf {
  public:
-  explicit WorstOf(std::size_t most) : most_(most) {}
+  explicit WorstOf(std::size_t maximum) : max_(maximum) {}
   void add(const Candidate& candidate) {
-    if (!(candidate.loss > least_)) return;
+    if (!(candidate.loss > min_)) return;
     candidates_.push_back(candidate);
-    if (candidates_.size() >= 4 * most_ + 64) prune();
+    if (candidates_.size() >= 4 * max_ + 64) prune();
   }
   std::vector<Candidate> finish() {
     prune();
@@ -83,12 +83,12 @@ class WorstOf {
  private:
   void prune() {
     std::sort(candidates_.begin(), candidates_.end());
-    if (candidates_.size() <= most_) return;
-    candidates_.resize(most_);
-    if (most_ > 0) least_ = std::nextafter(candidates_.back().loss, 0.0);  // equal losses are told apart by place
+    if (candidates_.size() <= max_) return;
+    candidates_.resize(max_);
+    if (max_ > 0) min_ = std::nextafter(candidates_.back().loss, 0.0);  // equal losses are told apart by place
   }
-  std::size_t most_;
-  double least_ = kNoLoss;
+  std::size_t max_;
+  double min_ = kNoLoss;
   std::vector<Candidate> candidates_;
 };
 
@@ -104,7 +104,7 @@ class CellFinder {
     std::vector<int> settings = shown.marked;
     if (settings.empty()) settings = {usual_setting(shown)};
 
-    std::vector<WorstOf> worst(kCellMetrics.size(), WorstOf(options_.most));
+    std::vector<WorstOf> worst(kCellMetrics.size(), WorstOf(options_.maximum));
     for (std::size_t i = 0; i < samples_.size(); ++i) {
       const SampleArrays arrays = arrays_of(samples_[i], label, shown);
       for (std::size_t m = 0; m < worst.size(); ++m) {
@@ -142,14 +142,14 @@ class CellFinder {
                    .tokens = {}};
     for (std::size_t m = 0; m < kCellMetrics.size(); ++m)
       cell.metrics[m] = arrays.at(arrays.metrics[m], place.cell, place.setting);
-    float least = std::nanf("");
+    float minimum = std::nanf("");
     for (int s = 0; s < static_cast<int>(arrays.file_setting.size()); ++s) {
       if (!(static_cast<double>(arrays.at(arrays.metrics[kRecallOfCell], place.cell, s)) >= data_.enough_recall))
         continue;
       const float keep = arrays.at(arrays.keep_ratio, place.cell, s);
-      if (cell.enough >= 0 && !(keep < least)) continue;
+      if (cell.enough >= 0 && !(keep < minimum)) continue;
       cell.enough = s;
-      least = keep;
+      minimum = keep;
     }
     if (options_.tokens) std::tie(cell.tokens, cell.tokens_before) = tokens.around(sample, cell.query_position);
     return cell;

@@ -9,8 +9,8 @@
 namespace attest {
 
 struct WorstCellOptions {
-  std::size_t most = 100;  ///< cells of a selector by each of recall, LSE error and dropped mass
-  bool tokens = true;      ///< token ids around the query, from the dumps that are still there
+  std::size_t maximum = 100;  ///< cells of a selector by each of recall, LSE error and dropped mass
+  bool tokens = true;         ///< token ids around the query, from the dumps that are still there
 };
 
 /// Adds the worst cells of model `data.models[model]`, which add_map() has made, and says in `data.cells_note` what

@@ -42,8 +42,8 @@ void CellStatistics::add(double value) {
 }
 
 double CellStatistics::mean() const { return count > 0 ? sum / static_cast<double>(count) : kNaN; }
-double CellStatistics::least() const { return count > 0 ? min : kNaN; }
-double CellStatistics::most() const { return count > 0 ? max : kNaN; }
+double CellStatistics::minimum() const { return count > 0 ? min : kNaN; }
+double CellStatistics::maximum() const { return count > 0 ? max : kNaN; }
 
 DeltaValidation delta_validation_of(const ModelStudy& study, const PooledSelector& selector,
                                     const std::set<int>& except) {
@@ -86,9 +86,9 @@ const std::array<QualityTarget, 4> kQualityTargets = {
     QualityTarget{"recall_mean >= 0.999", "mean recall ≥ 0.999", [](const DeltaQuality& q) { return q.recall.mean(); },
                   true, 0.999},
     QualityTarget{"lse_error_max <= 0.2", "max LSE error ≤ 0.2",
-                  [](const DeltaQuality& q) { return q.lse_error.most(); }, false, 0.2},
+                  [](const DeltaQuality& q) { return q.lse_error.maximum(); }, false, 0.2},
     QualityTarget{"lse_error_max <= 0.05", "max LSE error ≤ 0.05",
-                  [](const DeltaQuality& q) { return q.lse_error.most(); }, false, 0.05}};
+                  [](const DeltaQuality& q) { return q.lse_error.maximum(); }, false, 0.05}};
 
 bool QualityTarget::is_met(const DeltaQuality& quality) const {
   return at_least ? value(quality) >= limit : value(quality) <= limit;

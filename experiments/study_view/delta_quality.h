@@ -20,8 +20,8 @@ struct CellStatistics {
 
   void add(double value);
   double mean() const;  ///< NaN without cells, like the other two
-  double least() const;
-  double most() const;
+  double minimum() const;
+  double maximum() const;
 };
 
 /// One part of a model at one delta.

@@ -41,7 +41,7 @@ class Side {
     range_.keys = keys;
     range_.at.resize(formats.size());
     place_ = quantile_place(static_cast<std::size_t>(count), kLevel);
-    most_ = static_cast<std::size_t>(count) - place_.below;
+    max_ = static_cast<std::size_t>(count) - place_.below;
     for (const ScaledFormat& format : formats)
       scales_.push_back(format.keys == keys ? scales_of(format) : std::vector<KvScale>());
   }
@@ -66,8 +66,8 @@ class Side {
       for (std::size_t i = 0; i < count; ++i) {
         own[h].nonzero += x[i] != 0 ? 1 : 0;
         x[i] = std::abs(x[i]);
-        float& most = channel_max_[h * channels + i % channels];
-        most = std::max(most, x[i]);
+        float& maximum = channel_max_[h * channels + i % channels];
+        maximum = std::max(maximum, x[i]);
       }
       keep_largest(x);
       largest[h] = std::move(x);
@@ -90,16 +90,16 @@ class Side {
     std::ranges::sort(largest_, std::greater());
     range_.max_abs = static_cast<double>(largest_.front());
     const auto at = [&](std::size_t from_below) {
-      return static_cast<double>(largest_[most_ - 1 - (from_below - place_.below)]);
+      return static_cast<double>(largest_[max_ - 1 - (from_below - place_.below)]);
     };
-    range_.p9999 = most_ < 2 ? at(place_.below) : interpolated(at(place_.below), at(place_.below + 1), place_.fraction);
+    range_.p9999 = max_ < 2 ? at(place_.below) : interpolated(at(place_.below), at(place_.below + 1), place_.fraction);
     const auto top = static_cast<std::size_t>(std::ranges::max_element(channel_max_) - channel_max_.begin());
     range_.outlier_kv_head = static_cast<int>(top / channels_);
     range_.outlier_channel = static_cast<int>(top % channels_);
     const double median = quantile({channel_max_.begin(), channel_max_.end()}, 0.5);
     range_.outlier = static_cast<double>(channel_max_[top]) / median;
     range_.outliers = std::ranges::count_if(
-        channel_max_, [&](float most) { return static_cast<double>(most) >= kOutlier * median && most > 0; });
+        channel_max_, [&](float maximum) { return static_cast<double>(maximum) >= kOutlier * median && maximum > 0; });
     return range_;
   }
 
@@ -123,16 +123,16 @@ class Side {
   }
 
   void keep_largest(std::vector<float>& x) const {
-    if (x.size() <= most_) return;
-    std::nth_element(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(most_), x.end(), std::greater());
-    x.resize(most_);
+    if (x.size() <= max_) return;
+    std::nth_element(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(max_), x.end(), std::greater());
+    x.resize(max_);
   }
 
   const std::vector<ScaledFormat>& formats_;
   SideRange range_;
   std::vector<std::vector<KvScale>> scales_;  ///< [format][kScales]
   QuantilePlace place_;
-  std::size_t most_ = 0, channels_ = 1;
+  std::size_t max_ = 0, channels_ = 1;
   std::vector<float> largest_;      ///< magnitudes, as many as the quantile takes
   std::vector<float> channel_max_;  ///< [KV heads * channels]
 };

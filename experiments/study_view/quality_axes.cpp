@@ -11,13 +11,14 @@ namespace {
 
 /// Lower end of the axis, in per cent.
 std::optional<double> lower_bound(std::span<const QualityCurve> curves, bool keep) {
-  std::optional<double> least;
+  std::optional<double> minimum;
   for (const QualityCurve& curve : curves)
     if (!curve.whole_model && curve.selector->group.name != "exact" && !curve.selector->is_oracle())
       for (const QualityPoint& p : curve.points)
-        if (const double share = keep ? p.keep.mean : p.io.mean; share > 0) least = std::min(least.value_or(1), share);
-  if (least) *least *= 100 / 1.3;
-  return least;
+        if (const double share = keep ? p.keep.mean : p.io.mean; share > 0)
+          minimum = std::min(minimum.value_or(1), share);
+  if (minimum) *minimum *= 100 / 1.3;
+  return minimum;
 }
 
 }  // namespace

@@ -31,11 +31,11 @@ void finish(PromptLoss& loss) {
 
 /// For each query the least over layers.
 std::vector<double> best_of_layers(const SampleCells& cells) {
-  std::vector<double> least(static_cast<std::size_t>(cells.num_queries), kNaN);
+  std::vector<double> minimum(static_cast<std::size_t>(cells.num_queries), kNaN);
   for (std::size_t y = 0; y < cells.layers.size(); ++y)
-    for (std::size_t n = 0; n < least.size(); ++n)
-      least[n] = std::fmin(least[n], static_cast<double>(cells.layer(y)[n]));
-  return least;
+    for (std::size_t n = 0; n < minimum.size(); ++n)
+      minimum[n] = std::fmin(minimum[n], static_cast<double>(cells.layer(y)[n]));
+  return minimum;
 }
 
 void add_models(const ModelStudy& study, const StudySelector& group, const std::set<int>& except,

@@ -47,12 +47,12 @@ std::vector<Row> rows_of(const ModelBench& bench) {
     return std::tuple(p.batch, p.is_baseline(), p.method != "sdpa_flash", p.setting, p.value, p.context);
   });
   for (const PapersPoint& paper : kPaper) {
-    Row* least = nullptr;
+    Row* minimum = nullptr;
     for (Row& row : rows)
       if (row.point.batch == 1 && row.point.context == paper.context && row.point.method == paper.method &&
-          (least == nullptr || row.point.kept < least->point.kept))
-        least = &row;
-    if (least != nullptr) least->paper = &paper;
+          (minimum == nullptr || row.point.kept < minimum->point.kept))
+        minimum = &row;
+    if (minimum != nullptr) minimum->paper = &paper;
   }
   return rows;
 }
@@ -188,10 +188,10 @@ std::optional<Figure> figure_of(const Kind& kind, const ModelBench& bench, const
 double over_dense(const ModelPoint& p) { return std::fmin(p.over_flash, p.over_cudnn); }
 
 std::string first_few(const std::vector<std::string>& texts) {
-  constexpr std::size_t kMost = 4;
+  constexpr std::size_t kMax = 4;
   std::string listed;
-  for (std::size_t i = 0; i < std::min(kMost, texts.size()); ++i) listed += (i == 0 ? "" : "; ") + texts[i];
-  return texts.size() <= kMost ? listed : fmt::format("{}; and {} more", listed, texts.size() - kMost);
+  for (std::size_t i = 0; i < std::min(kMax, texts.size()); ++i) listed += (i == 0 ? "" : "; ") + texts[i];
+  return texts.size() <= kMax ? listed : fmt::format("{}; and {} more", listed, texts.size() - kMax);
 }
 
 std::vector<Finding> findings_of(const ModelBench& bench, const std::vector<Row>& rows) {

@@ -149,21 +149,21 @@ Panel evidence_panel(const Judgement& judgement, const std::vector<EvidenceRow>&
             .series = {},
             .references = {{guarantee.max_violating * 100}}};
   Panel panel{.title = {}, .x = {}, .y = {.label = "mean deficit"}, .series = {}};
-  double least = std::numeric_limits<double>::infinity();
+  double minimum = std::numeric_limits<double>::infinity();
   bool logarithmic = true;
   const bool several = judgement.request.targets.size() > 1;
   for (const Target& target : judgement.request.targets) {
     const double allowed = target.allowed_deficit();
     panel.references.push_back({allowed, several ? target.text : std::string()});
     logarithmic = logarithmic && allowed > 0;
-    least = std::min(least, allowed);
+    minimum = std::min(minimum, allowed);
   }
   if (!logarithmic) return panel;
   for (const EvidenceRow& row : rows)
     if (row.evidence != nullptr && row.target && row.evidence->targets[*row.target].mean_deficit > 0)
-      least = std::min(least, row.evidence->targets[*row.target].mean_deficit);
+      minimum = std::min(minimum, row.evidence->targets[*row.target].mean_deficit);
   panel.y.scale = Scale::logarithmic;
-  panel.y.floor = std::pow(10, std::floor(std::log10(least)) - 1);  // where no deficit at all is drawn
+  panel.y.floor = std::pow(10, std::floor(std::log10(minimum)) - 1);  // where no deficit at all is drawn
   return panel;
 }
 

@@ -35,8 +35,8 @@ std::string lenient_text(const Target& target) {
   const CellStatistic statistic = target.quantity.statistic;
   const double share = target.quantity.level;
   const bool best = target.at_least ? statistic == CellStatistic::max : statistic == CellStatistic::min;
-  const bool most = statistic == CellStatistic::quantile && (target.at_least ? share > 0.5 : share < 0.5);
-  if (!best && !most) return {};
+  const bool maximum = statistic == CellStatistic::quantile && (target.at_least ? share > 0.5 : share < 0.5);
+  if (!best && !maximum) return {};
   const std::string name = target.quantity.quantity();
   if (best)
     return fmt::format("{} asks only of the best cell of each prompt; {}.{} asks of every cell", target.text, name,
@@ -76,10 +76,10 @@ std::string assignment_text(const Judgement& judgement, const Assignment& assign
   };
   for (auto s = judgement.set.settings.rbegin(); s != judgement.set.settings.rend(); ++s) add(*s);
   if (counts.contains(kDense)) parts.push_back(fmt::format("{} dense", counts[kDense]));
-  constexpr std::size_t kMost = 12;
-  if (parts.size() > kMost) {
-    const std::size_t more = parts.size() - kMost;
-    parts.resize(kMost);
+  constexpr std::size_t kMax = 12;
+  if (parts.size() > kMax) {
+    const std::size_t more = parts.size() - kMax;
+    parts.resize(kMax);
     parts.push_back(fmt::format("and {} more {}", more, judgement.choices()));
   }
   return fmt::format("{}", join(parts, ", "));
@@ -169,14 +169,14 @@ std::string coverage_text(const Judgement& judgement) {
       last = std::max(last, position);
     }
   }
-  const auto [fewest, most] = judged_queries(set).value_or(std::pair<std::int64_t, std::int64_t>());
+  const auto [fewest, maximum] = judged_queries(set).value_or(std::pair<std::int64_t, std::int64_t>());
   const bool answers = std::ranges::any_of(judgement.request.targets, &Target::of_answers);
-  if (most > 0)
+  if (maximum > 0)
     parts.push_back(fmt::format(
         "{} {} of each prompt, at position{} {}; there every layer has exact inputs, so that errors do not add up from "
         "layer to layer{}",
-        range_text(fewest, most), most == 1 ? "query" : "queries", first == last ? "" : "s", range_text(first, last),
-        answers ? "" : ", and no answer is judged"));
+        range_text(fewest, maximum), maximum == 1 ? "query" : "queries", first == last ? "" : "s",
+        range_text(first, last), answers ? "" : ", and no answer is judged"));
   if (answers) parts.emplace_back("answers of the whole model, with the errors of all layers");
   parts.push_back(set.cluster_key.empty() ? "prompts are taken as independent: --cluster KEY where several share a text"
                                           : fmt::format("prompts of one {} count once: {} of them",

@@ -37,8 +37,8 @@ __global__ void __launch_bounds__(kLevelSumsThreads) sum_levels_kernel(DeviceRow
     best = fmaxf(best, s);
   });
   for_levels_of_warp(level, [&](int here, bool takes_part) {
-    const std::uint32_t most = warp_reduce(takes_part && here < settings ? ordered_bits(best) : 0u, Larger{});
-    if (lane == 0 && here < settings) atomicMax(&maxima[here], most);
+    const std::uint32_t maximum = warp_reduce(takes_part && here < settings ? ordered_bits(best) : 0u, Larger{});
+    if (lane == 0 && here < settings) atomicMax(&maxima[here], maximum);
   });
   __syncthreads();
 

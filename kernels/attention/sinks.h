@@ -11,8 +11,8 @@ namespace attest {
 
 /// log(exp(lse) + exp(sink)): adds the sink to a log-sum-exp over keys. lse may be -inf.
 inline double lse_with_sink(double lse, double sink) {
-  const double most = lse > sink ? lse : sink;
-  return most + std::log(std::exp(lse - most) + std::exp(sink - most));
+  const double maximum = lse > sink ? lse : sink;
+  return maximum + std::log(std::exp(lse - maximum) + std::exp(sink - maximum));
 }
 
 /// Adds the head's sinks b, if any, to outputs and log-sum-exps over keys. If no token is kept, LSE' = b and o' = 0.

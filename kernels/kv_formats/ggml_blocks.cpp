@@ -83,8 +83,8 @@ struct Ranged {
 /// reach / kDivisor.
 class Scales {
  public:
-  explicit Scales(std::size_t most)
-      : lo_(most + kTogether), hi_(most + kTogether), inverse_(most), stored_(most), minimum_(most) {}
+  explicit Scales(std::size_t maximum)
+      : lo_(maximum + kTogether), hi_(maximum + kTogether), inverse_(maximum), stored_(maximum), minimum_(maximum) {}
 
   template <class Block>
   void fill(const float* x, std::size_t blocks) {

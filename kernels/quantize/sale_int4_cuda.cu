@@ -19,23 +19,24 @@ __global__ void __launch_bounds__(kSaleInt4Threads)
   const KeyOrigin origin = rows.origins[rows.origin[row]];
   const std::int64_t key = static_cast<std::int64_t>(origin.kv_head) * kv.tokens + origin.first_key + token;
   const float* mean = means.row(group);
-  float most = 0;
+  float maximum = 0;
   for (int channel = thread % kLanes * kOctet; token < visible && channel < kv.head_dim; channel += kLanes * kOctet) {
     float x[kOctet], of_mean[kOctet];
     load_octet(kv.type, kv.keys, key * kv.head_dim + channel, kv.head_dim - channel, kv.head_dim, x);
     load_floats(mean + channel, of_mean);
 #pragma unroll
-    for (int i = 0; i < kOctet; ++i) most = fmaxf(most, fabsf(__fsub_rn(x[i], of_mean[i])));
+    for (int i = 0; i < kOctet; ++i) maximum = fmaxf(maximum, fabsf(__fsub_rn(x[i], of_mean[i])));
   }
-  for (int offset = kLanes / 2; offset > 0; offset /= 2) most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, offset));
-  if (thread % kLanes == 0) of_key[slot] = most;
+  for (int offset = kLanes / 2; offset > 0; offset /= 2)
+    maximum = fmaxf(maximum, __shfl_xor_sync(0xFFFFFFFFu, maximum, offset));
+  if (thread % kLanes == 0) of_key[slot] = maximum;
   __syncthreads();
   if (thread >= kBlock || first + thread >= visible) return;
-  most = of_key[thread];
+  maximum = of_key[thread];
   if (kind == SaleKeyScale::block)
     for (int i = 0; i < kBlock; i += 8)
-      for (int of_pair = 0; of_pair < 2; ++of_pair) most = fmaxf(most, of_key[i + thread % 8 / 2 * 2 + of_pair]);
-  absmax.row(group)[first + thread] = most;
+      for (int of_pair = 0; of_pair < 2; ++of_pair) maximum = fmaxf(maximum, of_key[i + thread % 8 / 2 * 2 + of_pair]);
+  absmax.row(group)[first + thread] = maximum;
 }
 
 }  // namespace

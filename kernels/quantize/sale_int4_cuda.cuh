@@ -26,9 +26,9 @@ struct SaleKeys {
   __device__ void operator()(const KeyPlace& place, float (&key)[kOctet], float (&)[kOctet]) const {
     float mean[kOctet];
     load_floats(means.row(place.params) + place.channel, mean);
-    const float most = __ldg(absmax.row(place.params) + place.token);
+    const float maximum = __ldg(absmax.row(place.params) + place.token);
 #pragma unroll
-    for (int i = 0; i < kOctet; ++i) key[i] = sale_code(__fsub_rn(key[i], mean[i]), most);
+    for (int i = 0; i < kOctet; ++i) key[i] = sale_code(__fsub_rn(key[i], mean[i]), maximum);
   }
 };
 

@@ -50,14 +50,14 @@ __device__ void for_places_of_block(const SortedRow& sorted, Visit&& visit) {
 constexpr int kStagedThreads = 1024;
 
 /// A row staged in shared memory: its values and, for each item, the sum of its first and last tied place (below
-/// 2 * kMost, so it fits 16 bits).
+/// 2 * kMax, so it fits 16 bits).
 struct Staged {
-  static constexpr int kMost = 32768, kAtOnce = 8;
+  static constexpr int kMax = 32768, kAtOnce = 8;
   float* values;
   std::uint16_t* places;
 
   static std::size_t bytes(int count) { return static_cast<std::size_t>((count + 1) / 2 * 2) * 6; }
-  static bool fits(int count) { return count <= kMost && bytes(count) + kReducingBytes <= largest_shared_memory(); }
+  static bool fits(int count) { return count <= kMax && bytes(count) + kReducingBytes <= largest_shared_memory(); }
 
   __device__ Staged(void* shared, int max_items)
       : values(static_cast<float*>(shared)),

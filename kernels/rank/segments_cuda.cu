@@ -67,10 +67,10 @@ __global__ void __launch_bounds__(kSegmentsThreads) row_maxima_kernel(RowValues 
   __shared__ float shared[32];
   const int row = blockIdx.x, count = in.counts[row];
   const float* values = in.row(row);
-  float most = values[0];
-  for (int j = threadIdx.x; j < count; j += kSegmentsThreads) most = fmaxf(most, values[j]);
-  most = block_reduce(most, shared, Larger{});
-  if (threadIdx.x == 0) out[row] = most;
+  float maximum = values[0];
+  for (int j = threadIdx.x; j < count; j += kSegmentsThreads) maximum = fmaxf(maximum, values[j]);
+  maximum = block_reduce(maximum, shared, Larger{});
+  if (threadIdx.x == 0) out[row] = maximum;
 }
 
 /// One block per row.

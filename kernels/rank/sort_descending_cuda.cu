@@ -82,9 +82,9 @@ RowOrder cuda_sort_descending(const RowValues& in, DeviceArena& arena, cudaStrea
 
   const int item_bits = std::bit_width(static_cast<unsigned>(in.max_count - 1));
   out.mask = (1u << item_bits) - 1;
-  const int most =
+  const int maximum =
       static_cast<int>(std::min<std::int64_t>(std::int64_t{1} << (32 - item_bits), 0x7FFFFFFF / in.max_count));
-  const int at_once = std::min(most, 65535);  // limit of gridDim.y
+  const int at_once = std::min(maximum, 65535);  // limit of gridDim.y
   for (int first = 0; first < in.rows; first += at_once)
     sort_rows_together(in, first, std::min(at_once, in.rows - first), item_bits, order.row(first), arena, stream);
   return out;

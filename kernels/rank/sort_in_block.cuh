@@ -254,9 +254,9 @@ class BlockSort {
 /// `items` items. False if the device has no block that holds such rows.
 template <class Launch>
 bool with_block_sort(int items, Launch&& launch) {
-  const auto launched = [&]<int kThreads>(std::integral_constant<int, kThreads> threads, int most) {
+  const auto launched = [&]<int kThreads>(std::integral_constant<int, kThreads> threads, int maximum) {
     const std::size_t bytes = BlockSort<kThreads>::bytes(items);
-    if (items > most || bytes + kReducingBytes > largest_shared_memory()) return false;
+    if (items > maximum || bytes + kReducingBytes > largest_shared_memory()) return false;
     launch(threads, bytes);
     return true;
   };

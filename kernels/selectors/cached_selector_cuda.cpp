@@ -21,11 +21,11 @@ class CudaCached final : public CudaSelector {
     RowOrder order;
     if (stored.scores != nullptr) {
       const RowValues scores = chunk.visible_values(stored.scores);
-      auto* most = chunk.take<float>(static_cast<std::size_t>(chunk.rows.num_rows));
-      cuda_row_maxima(scores, most, chunk.stream);
+      auto* maximum = chunk.take<float>(static_cast<std::size_t>(chunk.rows.num_rows));
+      cuda_row_maxima(scores, maximum, chunk.stream);
       cached.exact = stored.scores;
       cached.exact_low = stored.low;
-      cached.exact_max = most;
+      cached.exact_max = maximum;
       if (inner_->needs_exact_order()) {
         order = cuda_sort_descending(scores, *chunk.arena, chunk.stream);
         cached.exact_order = &order;

@@ -191,9 +191,10 @@ class Ffd final : public SelectorWith<FfdScan, make_cuda_ffd, FfdOptions> {
                     head.transform, part(levels, h));
       if (union_)
         for (std::int64_t c = 0; c < parts; ++c) {
-          Level least = levels[static_cast<std::size_t>(c)];
-          for (int h = 1; h < head.group; ++h) least = std::min(least, levels[static_cast<std::size_t>(h * parts + c)]);
-          for (int h = 0; h < head.group; ++h) levels[static_cast<std::size_t>(h * parts + c)] = least;
+          Level minimum = levels[static_cast<std::size_t>(c)];
+          for (int h = 1; h < head.group; ++h)
+            minimum = std::min(minimum, levels[static_cast<std::size_t>(h * parts + c)]);
+          for (int h = 0; h < head.group; ++h) levels[static_cast<std::size_t>(h * parts + c)] = minimum;
         }
     }
     for (int h = 0; h < head.group; ++h) {

@@ -119,12 +119,12 @@ class CudaImported final : public CudaSelector, ImportedOptions {
         const auto r = static_cast<std::size_t>(row);
         counts[r] = static_cast<int>(entries(origin.first_key, chunk.visible[r]).count);
       }
-    const int most = *std::ranges::max_element(counts);
-    RaggedRows<float> values{chunk.by_tokens(estimate), chunk.upload(counts), rows.num_rows, most};
+    const int maximum = *std::ranges::max_element(counts);
+    RaggedRows<float> values{chunk.by_tokens(estimate), chunk.upload(counts), rows.num_rows, maximum};
     if (source_.width > 1)
       values.items = {
           chunk.take<float>(static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(values.max_count)),
-          most};
+          maximum};
     const LayerEstimates& estimates = find(chunk.estimates, source_);
     estimates.in_double ? copy_entries<double>(chunk, estimates, values)
                         : copy_entries<float>(chunk, estimates, values);

@@ -33,19 +33,19 @@ __global__ void __launch_bounds__(kSaleThreads)
   if (row >= rows.num_rows) return;
   const float* query = queries + static_cast<std::int64_t>(row) * padded;
   const float* mean = means.row(row / rows.group);
-  float most = 0;
+  float maximum = 0;
   double of_mean = 0;
   for (int d = lane; d < padded; d += 32) {
-    most = fmaxf(most, fabsf(query[d]));
+    maximum = fmaxf(maximum, fabsf(query[d]));
     of_mean += static_cast<double>(query[d]) * mean[d];
   }
-  most = warp_reduce(most, Larger{});
+  maximum = warp_reduce(maximum, Larger{});
   of_mean = warp_reduce(of_mean, Plus{});
   for (int d = lane; d < padded; d += 32)
     codes[static_cast<std::int64_t>(row) * padded + d] =
-        __bfloat16_as_ushort(__float2bfloat16_rn(sale_code(query[d], most)));
+        __bfloat16_as_ushort(__float2bfloat16_rn(sale_code(query[d], maximum)));
   if (lane != 0) return;
-  out.scale[row] = sale_scale(most);
+  out.scale[row] = sale_scale(maximum);
   out.of_mean[row] = of_mean;
 }
 

@@ -22,9 +22,9 @@ void selection_outputs(const KvHead& head, const RowMatrix<double>& exact, const
 std::vector<std::int64_t> tokens_kept(const KvHead& head, const Selection& selection, int query, int settings) {
   std::vector<std::int64_t> kept(static_cast<std::size_t>(settings) + 1, 0);
   for (std::int64_t j = 0; j < head.visible[static_cast<std::size_t>(query)]; ++j) {
-    Level least = selection.levels.row(query * head.group)[j];
-    for (int h = 1; h < head.group; ++h) least = std::min(least, selection.levels.row(query * head.group + h)[j]);
-    ++kept[least];
+    Level minimum = selection.levels.row(query * head.group)[j];
+    for (int h = 1; h < head.group; ++h) minimum = std::min(minimum, selection.levels.row(query * head.group + h)[j]);
+    ++kept[minimum];
   }
   kept.pop_back();  // tokens that no setting keeps
   std::partial_sum(kept.begin(), kept.end(), kept.begin());

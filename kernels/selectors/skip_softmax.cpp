@@ -72,10 +72,10 @@ class SkipSoftmax final : public SelectorWith<SkipSoftmaxOptions, make_cuda_skip
     std::vector<double> margins(static_cast<std::size_t>(tiles(visible))), running(splits);
     for (std::size_t c = 0; c < margins.size(); ++c) {
       const std::span<const double> own = scores.subspan(c * tile, std::min(tile, scores.size() - c * tile));
-      const double most = lane_max(own.size(), own[0], [&](std::size_t t) { return own[t]; });
+      const double maximum = lane_max(own.size(), own[0], [&](std::size_t t) { return own[t]; });
       double& before = running[c % splits];
-      margins[c] = c < splits ? 0 : most - before;
-      before = c < splits ? most : std::max(before, most);
+      margins[c] = c < splits ? 0 : maximum - before;
+      before = c < splits ? maximum : std::max(before, maximum);
     }
     return margins;
   }

@@ -25,16 +25,16 @@ __global__ void __launch_bounds__(kSkipSoftmaxThreads) margins_kernel(RaggedRows
   for (int begin = first; begin < tiles; begin += 32 * stride) {
     const int tile = begin + lane * stride;
     const float own = tile < tiles ? maxima.row(row)[tile] : lowest;
-    float most = own;  // inclusive prefix maximum over these 32 tiles
+    float maximum = own;  // inclusive prefix maximum over these 32 tiles
 #pragma unroll
     for (int offset = 1; offset < 32; offset *= 2) {
-      const float below = __shfl_up_sync(0xFFFFFFFFu, most, offset);
-      if (lane >= offset) most = fmaxf(most, below);
+      const float below = __shfl_up_sync(0xFFFFFFFFu, maximum, offset);
+      if (lane >= offset) maximum = fmaxf(maximum, below);
     }
-    const float neighbour = __shfl_up_sync(0xFFFFFFFFu, most, 1),
+    const float neighbour = __shfl_up_sync(0xFFFFFFFFu, maximum, 1),
                 before = lane == 0 ? running : fmaxf(running, neighbour);
     if (tile < tiles) maxima.row(row)[tile] = tile == first ? 0.0f : own - before;
-    running = fmaxf(running, __shfl_sync(0xFFFFFFFFu, most, 31));
+    running = fmaxf(running, __shfl_sync(0xFFFFFFFFu, maximum, 31));
   }
 }
 

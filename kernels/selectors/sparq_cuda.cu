@@ -82,18 +82,18 @@ __global__ void __launch_bounds__(kSparqThreads)
   __shared__ double shared[32];
   const int first = blockIdx.x * rows.group, visible = rows.visible[first];
   const std::int64_t begin = blockIdx.x * rows.stride;
-  double least = rows.group;
+  double minimum = rows.group;
   for (int token = threadIdx.x; token < visible; token += kSparqThreads) {
     double mass = 0;
     for (int row = first; row < first + rows.group; ++row)
       mass += exp(static_cast<double>(estimate[row * rows.stride + token]) - static_cast<double>(*all.max.row(row))) /
               *all.sum.row(row);
     masses[begin + token] = mass;
-    least = fmin(least, mass);
+    minimum = fmin(minimum, mass);
   }
-  least = block_reduce(least, shared, Smaller{});
+  minimum = block_reduce(minimum, shared, Smaller{});
   for (int token = threadIdx.x; token < visible; token += kSparqThreads)
-    group_scores[begin + token] = static_cast<float>(log(masses[begin + token] - least));
+    group_scores[begin + token] = static_cast<float>(log(masses[begin + token] - minimum));
 }
 
 /// Writes cuts [groups, S]: the place in the group's order after the last of the best `others` tokens. One thread block

@@ -52,18 +52,18 @@ std::uint32_t packed_code(double value, int digits) {
   if (std::isinf(value)) return value > 0 ? kPackedInf : kPackedMinusInf;
   const double size = std::fabs(value);
   const auto sign = static_cast<std::uint32_t>(std::signbit(value));
-  const auto least = static_cast<std::uint32_t>(power_of_ten(digits - 1));  // mantissas are least .. 10 * least - 1
-  const int first_decade = kFinestDecade + digits;                          // below it, multiples of kFinestStep
+  const auto minimum = static_cast<std::uint32_t>(power_of_ten(digits - 1));  // mantissas are least .. 10 * least - 1
+  const int first_decade = kFinestDecade + digits;                            // below it, multiples of kFinestStep
 
   std::uint32_t code = 0;
   int decade = size > 0 ? static_cast<int>(std::floor(std::log10(size))) : first_decade - 1;
   if (decade >= first_decade - 1) {
     double mantissa = std::round(in_units(size, decade - digits + 1));
-    if (mantissa < least) mantissa = std::round(in_units(size, --decade - digits + 1));  // log10 was rounded up
-    if (mantissa >= 10.0 * least) mantissa = least, ++decade;
+    if (mantissa < minimum) mantissa = std::round(in_units(size, --decade - digits + 1));  // log10 was rounded up
+    if (mantissa >= 10.0 * minimum) mantissa = minimum, ++decade;
     if (decade >= first_decade)
-      code = 10 * least + static_cast<std::uint32_t>(decade - first_decade) * 9 * least +
-             (static_cast<std::uint32_t>(mantissa) - least);
+      code = 10 * minimum + static_cast<std::uint32_t>(decade - first_decade) * 9 * minimum +
+             (static_cast<std::uint32_t>(mantissa) - minimum);
   }
   if (code == 0) code = static_cast<std::uint32_t>(std::round(in_units(size, kFinestDecade)));
   return code == 0 ? 0 : code << 1 | sign;

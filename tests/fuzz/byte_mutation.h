@@ -26,15 +26,15 @@ inline constexpr std::uint64_t kOddNumbers[]{0,
                                              ~std::uint64_t{0} - 7,
                                              ~std::uint64_t{0}};
 
-/// Up to `most` kinds of damage between the bytes `begin` and the end.
-inline void damage_bytes(std::string& bytes, RandomStream& random, std::uint64_t most = 3, std::size_t begin = 0) {
+/// Up to `maximum` kinds of damage between the bytes `begin` and the end.
+inline void damage_bytes(std::string& bytes, RandomStream& random, std::uint64_t maximum = 3, std::size_t begin = 0) {
   if (bytes.size() <= begin) return;
   const auto anywhere = [&] { return begin + random.below(bytes.size() - begin); };
   const auto overwrite = [&](std::size_t at, std::string with) {
     with.resize(std::min(with.size(), bytes.size() - at));
     bytes.replace(at, with.size(), with);
   };
-  for (std::uint64_t times = 1 + random.below(most); times > 0; --times) {
+  for (std::uint64_t times = 1 + random.below(maximum); times > 0; --times) {
     const std::size_t at = anywhere();
     switch (random.below(6)) {
       case 0:

@@ -18,14 +18,14 @@ inline constexpr std::uint64_t kNoMore = ~std::uint64_t{0};
 enum class Stage : int { making, reading };
 
 struct Input {
-  static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+  static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
 
   std::uint64_t number;
   std::size_t size;
-  char bytes[kMostBytes];
+  char bytes[kMaxBytes];
 
   void set(std::uint64_t its_number, std::string_view content) {
-    if (content.size() > kMostBytes) throw std::logic_error("an input of more than 64 MiB");
+    if (content.size() > kMaxBytes) throw std::logic_error("an input of more than 64 MiB");
     number = its_number;
     size = content.size();
     std::memcpy(bytes, content.data(), size);

@@ -119,8 +119,8 @@ void wait_for_end() {
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGCHLD);
-  const timespec most{.tv_sec = 0, .tv_nsec = 5'000'000};
-  sigtimedwait(&ends, nullptr, &most);
+  const timespec maximum{.tv_sec = 0, .tv_nsec = 5'000'000};
+  sigtimedwait(&ends, nullptr, &maximum);
 }
 
 /// Waits for the process that reads. Empty if it has used up its inputs or a batch; else what happened. `look` looks at

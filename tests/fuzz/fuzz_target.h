@@ -59,11 +59,11 @@ inline void require(bool holds, std::string_view what) {
   if (!holds) throw Broken(std::string(what));
 }
 
-/// Runs a reader. A refusal is an InputError or a UsageError of one printable line of at most `most` bytes; it has
+/// Runs a reader. A refusal is an InputError or a UsageError of one printable line of at most `maximum` bytes; it has
 /// `named` (a path) in it.
 inline constexpr std::size_t kMaxSentence = 4000;
 template <class Read>
-Outcome outcome_of(std::string_view named, Read&& read, std::size_t most = kMaxSentence) {
+Outcome outcome_of(std::string_view named, Read&& read, std::size_t maximum = kMaxSentence) {
   std::string sentence;
   try {
     read();
@@ -73,7 +73,7 @@ Outcome outcome_of(std::string_view named, Read&& read, std::size_t most = kMaxS
   } catch (const UsageError& error) {
     sentence = error.what();
   }
-  require(!sentence.empty() && sentence.size() <= most,
+  require(!sentence.empty() && sentence.size() <= maximum,
           fmt::format("a sentence of {} bytes: {}", sentence.size(), sentence.substr(0, 200)));
   require(printable(sentence) == sentence, "not printable: " + printable(sentence));
   require(sentence.find(named) != std::string::npos, "does not name the file: " + sentence);

@@ -78,7 +78,7 @@ def test_each_reader_has_a_target():
 
 
 @pytest.mark.parametrize("line", [
-    'const Json content = read_json_object(path, "weights", kMost);', "const InputFile file(path);", "std::ifstream file(path);",
+    'const Json content = read_json_object(path, "weights", kMax);', "const InputFile file(path);", "std::ifstream file(path);",
     "auto root = hdf5::root_of(hdf5::open_file(path));", "run_in_guarded_child(path, limits, work, receive);"])
 def test_a_new_reader_without_one_is_found(line, tmp_path):
     new = tmp_path / "analysis/study/new_file.cpp"

@@ -96,8 +96,8 @@ struct Gpu {
  private:
   template <class T>
   RaggedRows<T> ragged(T* data, std::int64_t stride, const std::vector<int>& counts) {
-    const int most = counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
-    return {{data, stride}, upload(counts), static_cast<int>(counts.size()), most};
+    const int maximum = counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
+    return {{data, stride}, upload(counts), static_cast<int>(counts.size()), maximum};
   }
 };
 
@@ -165,15 +165,15 @@ struct DeviceLayer {
   int row_of_head(int r) const { return row(r).n * rows.group + head_of_group(r); }
   int length(int r) const { return visible[static_cast<std::size_t>(r)]; }
 
-  /// The first `count` rows in batches of at most `most` rows. `longest` stays that of the layer.
-  DeviceRows first_rows(int count, int most, Gpu& gpu) const {
+  /// The first `count` rows in batches of at most `maximum` rows. `longest` stays that of the layer.
+  DeviceRows first_rows(int count, int maximum, Gpu& gpu) const {
     DeviceRows part = rows;
     part.num_rows = count;
     part.max_length = part.max_batch_rows = 0;
     std::vector<RowBatch> pieces;
     for (int r = 0; r < count; ++r) {
       const int own = origin[static_cast<std::size_t>(r)];
-      if (pieces.empty() || pieces.back().origin != own || pieces.back().num_rows == most)
+      if (pieces.empty() || pieces.back().origin != own || pieces.back().num_rows == maximum)
         pieces.push_back({.first_row = r, .num_rows = 0, .length = 0, .origin = own, .params = own});
       RowBatch& batch = pieces.back();
       ++batch.num_rows;

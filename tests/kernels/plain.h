@@ -18,11 +18,11 @@ using Kept = std::vector<char>;  // [L] 1: the token is kept
 
 /// Rounds x to a binary format with `digits` significant bits and subnormals that are multiples of 2^least. Ties go to
 /// even; magnitudes above `largest` saturate.
-inline double rounded_to(double x, int digits, int least, double largest) {
+inline double rounded_to(double x, int digits, int minimum, double largest) {
   if (x == 0) return x;
   int exponent = 0;
   std::frexp(x, &exponent);
-  const double unit = std::ldexp(1.0, std::max(exponent - digits, least));
+  const double unit = std::ldexp(1.0, std::max(exponent - digits, minimum));
   return std::clamp(std::nearbyint(x / unit) * unit, -largest, largest);
 }
 

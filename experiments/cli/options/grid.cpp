@@ -14,7 +14,7 @@
 namespace attest {
 namespace {
 
-constexpr std::size_t kMostSettings = 1000;
+constexpr std::size_t kMaxSettings = 1000;
 constexpr int kMaxDecimals = 15;
 constexpr int kLargestExponent = 1000;  // beyond what a double has
 constexpr double kWhole = 0x1p53;       // doubles from here on have no decimals
@@ -74,8 +74,7 @@ class GridParser {
         all.emplace_back(part);
       else
         expand(part, all);
-      if (all.size() > kMostSettings)
-        throw UsageError(fmt::format("{}: more than {} settings", option_, kMostSettings));
+      if (all.size() > kMaxSettings) throw UsageError(fmt::format("{}: more than {} settings", option_, kMaxSettings));
     }
     return all;
   }
@@ -99,9 +98,9 @@ class GridParser {
       throw UsageError(fmt::format(
           "{}: the range '{}' is empty: expected a step above 0 and a stop not below the start", option_, range));
     const double points = std::floor((stop.value - start.value) / step.value + 1e-9) + 1;
-    if (points > static_cast<double>(kMostSettings))
+    if (points > static_cast<double>(kMaxSettings))
       throw UsageError(
-          fmt::format("{}: '{}' has {:.15g} settings, expected at most {}", option_, range, points, kMostSettings));
+          fmt::format("{}: '{}' has {:.15g} settings, expected at most {}", option_, range, points, kMaxSettings));
     const double unit = std::pow(10.0, std::max(start.digits, step.digits));
     for (int i = 0; i < static_cast<int>(points); ++i) {
       double value = start.value + i * step.value;

@@ -26,10 +26,10 @@ bool parse(const std::string& text, Number& number) {
 }
 
 template <class Number>
-Check plain_whole_number(std::string expected, Number least, Number most) {
-  const auto accepts = [least, most](std::string& text) {
+Check plain_whole_number(std::string expected, Number minimum, Number maximum) {
+  const auto accepts = [minimum, maximum](std::string& text) {
     Number number = 0;
-    if (!parse(text, number) || number < least || number > most) return false;
+    if (!parse(text, number) || number < minimum || number > maximum) return false;
     text = fmt::format("{}", number);
     return true;
   };
@@ -39,7 +39,7 @@ Check plain_whole_number(std::string expected, Number least, Number most) {
 }  // namespace
 
 std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
-  constexpr double kMost = 366.0 * 24 * 3600;
+  constexpr double kMax = 366.0 * 24 * 3600;
   constexpr std::ptrdiff_t kMaxColons = 2;
   if (std::ranges::count(text, ':') > kMaxColons) return std::nullopt;
   double seconds = 0;
@@ -48,7 +48,7 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
     const bool last = part.size() == text.size();
     double number = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number, std::chars_format::fixed);
-    if (error != std::errc{} || end != part.data() + part.size() || !(number >= 0) || number > kMost)
+    if (error != std::errc{} || end != part.data() + part.size() || !(number >= 0) || number > kMax)
       return std::nullopt;
     if ((!first && number >= 60) || (!last && number != std::floor(number))) return std::nullopt;
     seconds = seconds * 60 + number;
@@ -56,23 +56,23 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
     text.remove_prefix(part.size() + 1);
   }
   const std::chrono::milliseconds found(std::llround(seconds * 1000));
-  return found.count() > 0 && seconds <= kMost ? std::optional(found) : std::nullopt;
+  return found.count() > 0 && seconds <= kMax ? std::optional(found) : std::nullopt;
 }
 
 std::string Check::complaint_about(std::string& text) const {
   return !accepts || accepts(text) ? std::string() : fmt::format("'{}' is not {}", printable(text), expected);
 }
 
-Check whole_number(std::int64_t least, std::int64_t most) {
-  const bool bounded = most < std::numeric_limits<std::int64_t>::max();
-  return plain_whole_number(bounded ? fmt::format("a whole number from {} to {}", least, most)
-                                    : fmt::format("a whole number of at least {}", least),
-                            least, most);
+Check whole_number(std::int64_t minimum, std::int64_t maximum) {
+  const bool bounded = maximum < std::numeric_limits<std::int64_t>::max();
+  return plain_whole_number(bounded ? fmt::format("a whole number from {} to {}", minimum, maximum)
+                                    : fmt::format("a whole number of at least {}", minimum),
+                            minimum, maximum);
 }
 
 Check seed_number() {
-  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  return plain_whole_number(fmt::format("a whole number from 0 to {}", most), std::uint64_t{0}, most);
+  constexpr std::uint64_t maximum = std::numeric_limits<std::uint64_t>::max();
+  return plain_whole_number(fmt::format("a whole number from 0 to {}", maximum), std::uint64_t{0}, maximum);
 }
 
 Check nonnegative_number(Infinity infinity) {
@@ -167,14 +167,14 @@ Check text_that_is(std::string expected) {
   return Check{std::move(expected), [](const std::string& text) { return !text.empty(); }, ""};
 }
 
-Check readable_file(std::uint64_t most_bytes) {
+Check readable_file(std::uint64_t max_bytes) {
   return Check{
       "a file's name",
-      [most_bytes](const std::string& path) {
+      [max_bytes](const std::string& path) {
         if (path.empty()) return false;
         const InputFile file(path);
-        if (file.size() > most_bytes)
-          throw InputError(fmt::format("{}: expected at most {} bytes, found {}", path, most_bytes, file.size()));
+        if (file.size() > max_bytes)
+          throw InputError(fmt::format("{}: expected at most {} bytes, found {}", path, max_bytes, file.size()));
         return true;
       },
       ""};

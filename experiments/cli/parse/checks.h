@@ -22,8 +22,8 @@ struct Check {
   std::string complaint_about(std::string& text) const;
 };
 
-/// A decimal whole number. Without `most`: "a whole number of at least LEAST".
-Check whole_number(std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max());
+/// A decimal whole number. Without `maximum`: "a whole number of at least LEAST".
+Check whole_number(std::int64_t minimum, std::int64_t maximum = std::numeric_limits<std::int64_t>::max());
 
 /// A whole number of 64 bits without sign.
 Check seed_number();
@@ -61,6 +61,6 @@ Check file_name();
 Check folder_name();
 
 /// A regular file of at most so many bytes that can be opened. Throws InputError otherwise.
-Check readable_file(std::uint64_t most_bytes);
+Check readable_file(std::uint64_t max_bytes);
 
 }  // namespace attest

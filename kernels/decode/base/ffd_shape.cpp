@@ -62,9 +62,9 @@ void check_options(const FfdDecodeOptions& o) {
 }
 
 void check_length(const FfdCacheShape& shape, int sequence, std::int64_t length, std::int64_t stride) {
-  const std::int64_t most = std::min(shape.max_tokens, stride);
-  if (length < 0 || length > most)
-    refuse(fmt::format("expected sequence {} to have at most {} tokens, found {}", sequence, most, length));
+  const std::int64_t maximum = std::min(shape.max_tokens, stride);
+  if (length < 0 || length > maximum)
+    refuse(fmt::format("expected sequence {} to have at most {} tokens, found {}", sequence, maximum, length));
 }
 
 }  // namespace attest

@@ -19,20 +19,20 @@ constexpr int kMaxInShared = 16384;  // longer rows are read from device memory 
 
 /// Sub-blocks of every row.
 struct SubBlocks {
-  int size, per_block, most;  // tokens; in a block of 128; in a row of masks
+  int size, per_block, maximum;  // tokens; in a block of 128; in a row of masks
 
   SubBlocks(const ExactCache& cache, int sub_block)
-      : size(sub_block), per_block(kExactBlock / sub_block), most(cache.max_sub_blocks(sub_block)) {}
+      : size(sub_block), per_block(kExactBlock / sub_block), maximum(cache.max_sub_blocks(sub_block)) {}
   __device__ int count(const ExactCache& cache, int pair) const {
     return cache.length_of(pair) / kExactBlock * per_block;
   }
-  __device__ std::int64_t row(int pair) const { return static_cast<std::int64_t>(pair) * most; }
-  std::size_t shared_bytes() const { return most <= kMaxInShared ? static_cast<std::size_t>(most) * 4 : 0; }
+  __device__ std::int64_t row(int pair) const { return static_cast<std::int64_t>(pair) * maximum; }
+  std::size_t shared_bytes() const { return maximum <= kMaxInShared ? static_cast<std::size_t>(maximum) * 4 : 0; }
 };
 
 /// Marks the thread's sub-block, and adds the block's kept ones to the pair's count, which was 0.
 __device__ void store_kept(const SubBlocks& blocks, const BlockSelection& selection, int pair, int place, bool kept) {
-  if (place < blocks.most) selection.mask[blocks.row(pair) + place] = kept ? 1 : 0;
+  if (place < blocks.maximum) selection.mask[blocks.row(pair) + place] = kept ? 1 : 0;
   const int all = __syncthreads_count(kept ? 1 : 0);
   if (threadIdx.x == 0 && all > 0) atomicAdd(selection.counts + pair, all);
 }
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kSearchThreads)
   if (kept < count)
     cut = radix_select<kSearchThreads>(
         count, key, [](int) { return 1u; }, static_cast<unsigned>(kept), shared);
-  for (int i = thread; i < blocks.most; i += kSearchThreads)
+  for (int i = thread; i < blocks.maximum; i += kSearchThreads)
     selection.mask[blocks.row(pair) + i] = i < count && cut.keeps(key(i), i) ? 1 : 0;
   if (thread == 0) selection.counts[pair] = kept;
 }
@@ -74,14 +74,14 @@ __global__ void __launch_bounds__(kSelectionThreads)
             locals = min(rule.local_blocks, full) * blocks.per_block;
   const float* rows = head_maxima + blocks.row(pair) * group;
   const int run = static_cast<int>(threadIdx.x) / kTileHeads, head = static_cast<int>(threadIdx.x) % kTileHeads;
-  float most = -INFINITY;
+  float maximum = -INFINITY;
   for (int i = run; head < group && i < sinks + locals; i += kRuns)
-    most = fmaxf(most, rows[(i < sinks ? i : count - locals + i - sinks) * group + head]);
-  of_runs[run][head] = most;
+    maximum = fmaxf(maximum, rows[(i < sinks ? i : count - locals + i - sinks) * group + head]);
+  of_runs[run][head] = maximum;
   __syncthreads();
   if (threadIdx.x < kTileHeads) {
-    for (int r = 1; r < kRuns; ++r) most = fmaxf(most, of_runs[r][head]);
-    of_runs[0][head] = most - rule.delta[pair % cache.num_kv_heads];
+    for (int r = 1; r < kRuns; ++r) maximum = fmaxf(maximum, of_runs[r][head]);
+    of_runs[0][head] = maximum - rule.delta[pair % cache.num_kv_heads];
   }
   __syncthreads();
   const int place = static_cast<int>(blockIdx.x) * kSelectionThreads + static_cast<int>(threadIdx.x);
@@ -100,17 +100,17 @@ struct TopPScratch {
   static std::int64_t rows(const ExactCache& cache) { return static_cast<std::int64_t>(cache.pairs()) * cache.group; }
   static std::size_t bytes(const ExactCache& cache, const SubBlocks& blocks) {
     return static_cast<std::size_t>(rows(cache)) *
-           (static_cast<std::size_t>(blocks.most) * (sizeof(float2) + 4) + sizeof(SelectedCut));
+           (static_cast<std::size_t>(blocks.maximum) * (sizeof(float2) + 4) + sizeof(SelectedCut));
   }
   TopPScratch(const ExactCache& cache, const SubBlocks& blocks, std::byte* memory)
       : states(reinterpret_cast<float2*>(memory)),
-        masses(reinterpret_cast<std::uint32_t*>(states + rows(cache) * blocks.most)),
-        cuts(reinterpret_cast<SelectedCut*>(masses + rows(cache) * blocks.most)) {}
+        masses(reinterpret_cast<std::uint32_t*>(states + rows(cache) * blocks.maximum)),
+        cuts(reinterpret_cast<SelectedCut*>(masses + rows(cache) * blocks.maximum)) {}
 };
 
 __device__ float2 joined(float2 a, float2 b) {
-  const float most = fmaxf(a.x, b.x);
-  return {most, a.y * __expf(a.x - most) + b.y * __expf(b.x - most)};
+  const float maximum = fmaxf(a.x, b.x);
+  return {maximum, a.y * __expf(a.x - maximum) + b.y * __expf(b.x - maximum)};
 }
 
 /// A thread block per 128 tokens of a pair, again and again; a thread per (16 tokens, head).
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kMassThreads)
       float2 state = of_tiles[part * tiles][head];
       for (int tile = part * tiles + 1; tile < (part + 1) * tiles; ++tile) state = joined(state, of_tiles[tile][head]);
       const std::int64_t row = static_cast<std::int64_t>(pair) * group + head;
-      scratch.states[row * blocks.most + block * blocks.per_block + part] = state;
+      scratch.states[row * blocks.maximum + block * blocks.per_block + part] = state;
     }
   }
 }
@@ -158,11 +158,11 @@ __global__ void __launch_bounds__(kSearchThreads)
   const int pair = static_cast<int>(blockIdx.y), count = blocks.count(cache, pair);
   if (count == 0) return;
   const std::int64_t row = static_cast<std::int64_t>(pair) * cache.group + blockIdx.x;
-  const float2* states = scratch.states + row * blocks.most;
-  std::uint32_t* masses = scratch.masses + row * blocks.most;
-  float most = -INFINITY;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kSearchThreads) most = fmaxf(most, states[i].x);
-  most = block_reduce(most, reinterpret_cast<float*>(shared.reduce), Larger());
+  const float2* states = scratch.states + row * blocks.maximum;
+  std::uint32_t* masses = scratch.masses + row * blocks.maximum;
+  float maximum = -INFINITY;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kSearchThreads) maximum = fmaxf(maximum, states[i].x);
+  maximum = block_reduce(maximum, reinterpret_cast<float*>(shared.reduce), Larger());
   const auto key = [&](int i) {
     if constexpr (kInShared) return keys[i];
     return masses[i];
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(kSearchThreads)
   const auto weight = [&](int i) { return __float2ull_rz(__uint_as_float(key(i)) * kUnit) + 1; };
   Sum total = 0;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kSearchThreads) {
-    masses[i] = __float_as_uint(states[i].y * __expf(states[i].x - most));
+    masses[i] = __float_as_uint(states[i].y * __expf(states[i].x - maximum));
     if constexpr (kInShared) keys[i] = masses[i];
     total += weight(i);
   }
@@ -191,13 +191,13 @@ __global__ void __launch_bounds__(kSelectionThreads)
   bool kept = false;
   if (place < blocks.count(cache, pair))
     for (std::int64_t row = first_row; row < first_row + cache.group; ++row)
-      kept = kept || scratch.cuts[row].keeps(scratch.masses[row * blocks.most + place], place);
+      kept = kept || scratch.cuts[row].keeps(scratch.masses[row * blocks.maximum + place], place);
   store_kept(blocks, selection, pair, place, kept);
 }
 
 /// One thread per sub-block.
 dim3 grid_of(const ExactCache& cache, const SubBlocks& blocks) {
-  return dim3(static_cast<unsigned>(std::max(1, (blocks.most + kSelectionThreads - 1) / kSelectionThreads)),
+  return dim3(static_cast<unsigned>(std::max(1, (blocks.maximum + kSelectionThreads - 1) / kSelectionThreads)),
               static_cast<unsigned>(cache.pairs()));
 }
 
@@ -213,7 +213,7 @@ void cuda_select_top_k(const ExactCache& cache, int sub_block, const float* maxi
   if (keep < 1) throw InputError("decode kernel: expected at least 1 sub-block to keep, found " + std::to_string(keep));
   const SubBlocks blocks(cache, sub_block);
   const std::size_t bytes = blocks.shared_bytes();
-  const auto kernel = blocks.most <= kMaxInShared ? top_k_kernel<true> : top_k_kernel<false>;
+  const auto kernel = blocks.maximum <= kMaxInShared ? top_k_kernel<true> : top_k_kernel<false>;
   allow_shared_memory(kernel, bytes);
   kernel<<<static_cast<unsigned>(cache.pairs()), kSearchThreads, bytes, stream>>>(cache, blocks, maxima, keep,
                                                                                   selection);
@@ -249,7 +249,7 @@ void cuda_select_top_p(const ExactCache& cache, int sub_block, const float* scor
                  0, stream>>>(cache, blocks, scores, scratch);
   ATTEST_CUDA_LAUNCHED(state_kernel);
   const std::size_t bytes = blocks.shared_bytes();
-  const auto kernel = blocks.most <= kMaxInShared ? top_p_kernel<true> : top_p_kernel<false>;
+  const auto kernel = blocks.maximum <= kMaxInShared ? top_p_kernel<true> : top_p_kernel<false>;
   allow_shared_memory(kernel, bytes);
   kernel<<<dim3(static_cast<unsigned>(cache.group), pairs), kSearchThreads, bytes, stream>>>(cache, blocks,
                                                                                              p - kTolerance, scratch);

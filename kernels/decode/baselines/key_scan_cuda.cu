@@ -20,15 +20,15 @@ __device__ void store_maxima(const ExactCache& cache, const KeyScanCall& call, i
   if (threadIdx.x >= kKeyScanWarps * kTileHeads) return;
   const int part = static_cast<int>(threadIdx.x) / kTileHeads, head = static_cast<int>(threadIdx.x) % kTileHeads;
   const int parts = kExactBlock / sub_block, tiles = sub_block / kWarpTokens;
-  float most = -INFINITY;
+  float maximum = -INFINITY;
   if (part < parts && head < cache.group)
-    for (int tile = part * tiles; tile < (part + 1) * tiles; ++tile) most = fmaxf(most, of_tiles[tile][head]);
+    for (int tile = part * tiles; tile < (part + 1) * tiles; ++tile) maximum = fmaxf(maximum, of_tiles[tile][head]);
   const std::int64_t at = static_cast<std::int64_t>(pair) * cache.max_sub_blocks(sub_block) + block * parts + part;
   if (call.head_maxima != nullptr && part < parts && head < cache.group)
-    call.head_maxima[at * cache.group + head] = most;
+    call.head_maxima[at * cache.group + head] = maximum;
   for (int offset = kTileHeads / 2; offset > 0; offset /= 2)
-    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, offset));
-  if (call.maxima != nullptr && part < parts && head == 0) call.maxima[at] = most;
+    maximum = fmaxf(maximum, __shfl_xor_sync(0xFFFFFFFFu, maximum, offset));
+  if (call.maxima != nullptr && part < parts && head == 0) call.maxima[at] = maximum;
 }
 
 template <ElementType kType, int kDim>
@@ -55,11 +55,11 @@ __global__ void __launch_bounds__(kKeyScanThreads, resident(kDim))
       if (block + 1 < end) k.load(keys, first + kExactBlock, length, lane);
       store_scores(s, cache.scale, scores, cache.group, first, length, lane);
       if (!wants_maxima || block >= length / kExactBlock) continue;
-      float most[2];
-      tile_maxima(s, most);
+      float maximum[2];
+      tile_maxima(s, maximum);
       if (lane_quad(lane) == 0) {
-        of_tiles[buffer][warp][lane_row(lane)] = most[0];
-        of_tiles[buffer][warp][lane_row(lane) + 8] = most[1];
+        of_tiles[buffer][warp][lane_row(lane)] = maximum[0];
+        of_tiles[buffer][warp][lane_row(lane) + 8] = maximum[1];
       }
       __syncthreads();
       store_maxima(cache, call, sub_block, pair, block, of_tiles[buffer]);

@@ -22,12 +22,12 @@ __device__ inline void store_scores(TileScores& s, float scale, float* scores, i
 }
 
 /// Largest score of each head over the tile's tokens; of heads lane_row and lane_row + 8.
-__device__ inline void tile_maxima(const TileScores& s, float (&most)[2]) {
+__device__ inline void tile_maxima(const TileScores& s, float (&maximum)[2]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float own = fmaxf(fmaxf(s[0][2 * half], s[0][2 * half + 1]), fmaxf(s[1][2 * half], s[1][2 * half + 1]));
     own = fmaxf(own, __shfl_xor_sync(0xFFFFFFFFu, own, 1));
-    most[half] = fmaxf(own, __shfl_xor_sync(0xFFFFFFFFu, own, 2));
+    maximum[half] = fmaxf(own, __shfl_xor_sync(0xFFFFFFFFu, own, 2));
   }
 }
 

@@ -18,12 +18,12 @@ constexpr int kTile = 128;
 constexpr int kSkipWarps = kTile / kWarpTokens, kSkipThreads = 32 * kSkipWarps;
 
 struct Splits {
-  int most;   ///< sub-sequences of a long sequence
-  int* kept;  ///< [pairs, most] tiles
+  int maximum;  ///< sub-sequences of a long sequence
+  int* kept;    ///< [pairs, most] tiles
 
   __device__ static int tiles(int length) { return (length + kTile - 1) / kTile; }
-  __device__ int count(int length) const { return min(tiles(length), most); }
-  __device__ int slot(int pair) const { return pair * most; }
+  __device__ int count(int length) const { return min(tiles(length), maximum); }
+  __device__ int slot(int pair) const { return pair * maximum; }
 };
 
 std::size_t parts_bytes(const ExactCache& cache, int splits) {
@@ -59,11 +59,11 @@ __global__ void __launch_bounds__(kSkipThreads)
       float& score = s[i / 4][i % 4];
       score = score_token(i / 4, i % 4, lane) < valid ? score * cache.scale : -INFINITY;
     }
-    float most[2];
-    tile_maxima(s, most);
+    float maximum[2];
+    tile_maxima(s, maximum);
     if (lane_quad(lane) == 0) {
-      of_warps[buffer][warp][lane_row(lane)] = most[0];
-      of_warps[buffer][warp][lane_row(lane) + 8] = most[1];
+      of_warps[buffer][warp][lane_row(lane)] = maximum[0];
+      of_warps[buffer][warp][lane_row(lane) + 8] = maximum[1];
     }
     __syncthreads();
     bool matters = tile == split;

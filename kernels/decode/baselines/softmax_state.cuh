@@ -22,7 +22,7 @@ struct AttentionParts {
 };
 
 /// exp(m - most) for the largest score m of a part; 0 if the part is empty.
-__device__ inline float part_weight(float m, float most) { return m == -INFINITY ? 0.0f : __expf(m - most); }
+__device__ inline float part_weight(float m, float maximum) { return m == -INFINITY ? 0.0f : __expf(m - maximum); }
 
 /// How weights go into the product with the values: rounded to the 16-bit type, or as the sum of two such numbers,
 /// which leaves a relative error of 2^-22 (float16; at least 2^-25 of the largest weight) or 2^-17 (bfloat16).
@@ -30,8 +30,8 @@ enum class WeightBits { one_number, two_numbers };
 
 template <ElementType kType, int kDim, WeightBits kWeights = WeightBits::one_number>
 struct SoftmaxState {
-  float most[2] = {-INFINITY, -INFINITY};  ///< of heads lane_row and lane_row + 8
-  float sum[2] = {0, 0};                   ///< of the lane's own tokens
+  float maximum[2] = {-INFINITY, -INFINITY};  ///< of heads lane_row and lane_row + 8
+  float sum[2] = {0, 0};                      ///< of the lane's own tokens
   OutputTile<kDim> out = {};
 
   /// Adds the first `valid` >= 1 tokens of a tile. `s` are their scores, and becomes their weights.
@@ -39,7 +39,7 @@ struct SoftmaxState {
     float factor[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float largest = most[half];
+      float largest = maximum[half];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         float& score = s[i / 2][2 * half + i % 2];
@@ -48,8 +48,8 @@ struct SoftmaxState {
       }
       largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 1));
       largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 2));
-      factor[half] = part_weight(most[half], largest);
-      most[half] = largest;
+      factor[half] = part_weight(maximum[half], largest);
+      maximum[half] = largest;
       sum[half] *= factor[half];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -86,24 +86,24 @@ __device__ void store_part(SoftmaxState<kType, kDim, kWeights>& state, int group
   auto* states = static_cast<float2*>(shared);                          // [kWarps, kTileHeads]
   auto* outs = reinterpret_cast<float*>(states + kWarps * kTileHeads);  // [kWarps, G, kDim]
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const auto most_of = [&](int head) {
-    float most = -INFINITY;
-    for (int w = 0; w < kWarps; ++w) most = fmaxf(most, states[w * kTileHeads + head].x);
-    return most;
+  const auto max_of = [&](int head) {
+    float maximum = -INFINITY;
+    for (int w = 0; w < kWarps; ++w) maximum = fmaxf(maximum, states[w * kTileHeads + head].x);
+    return maximum;
   };
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     state.sum[half] += __shfl_xor_sync(0xFFFFFFFFu, state.sum[half], 1);
     state.sum[half] += __shfl_xor_sync(0xFFFFFFFFu, state.sum[half], 2);
     if (lane_quad(lane) == 0)
-      states[warp * kTileHeads + lane_row(lane) + half * 8] = {state.most[half], state.sum[half]};
+      states[warp * kTileHeads + lane_row(lane) + half * 8] = {state.maximum[half], state.sum[half]};
   }
   __syncthreads();
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int head = lane_row(lane) + half * 8;
     if (head >= group) continue;
-    const float weight = part_weight(state.most[half], most_of(head));
+    const float weight = part_weight(state.maximum[half], max_of(head));
     float* to = outs + (warp * group + head) * kDim;
 #pragma unroll
     for (int n = 0; n < kDim / 8; n += 4)
@@ -122,13 +122,13 @@ __device__ void store_part(SoftmaxState<kType, kDim, kWeights>& state, int group
     parts.outs[static_cast<std::int64_t>(slot) * group * kDim + i] = sum;
   }
   for (int head = static_cast<int>(threadIdx.x); head < group; head += 32 * kWarps) {
-    const float most = most_of(head);
+    const float maximum = max_of(head);
     float sum = 0;
     for (int w = 0; w < kWarps; ++w) {
       const float2 own = states[w * kTileHeads + head];
-      sum += own.y * part_weight(own.x, most);
+      sum += own.y * part_weight(own.x, maximum);
     }
-    parts.states[static_cast<std::int64_t>(slot) * group + head] = {most, sum};
+    parts.states[static_cast<std::int64_t>(slot) * group + head] = {maximum, sum};
   }
   __syncthreads();
 }
@@ -148,15 +148,15 @@ __device__ float merge_parts(const ExactCache& cache, const AttentionParts& part
   const int channel = static_cast<int>(threadIdx.x), dim = cache.head_dim, group = cache.group;
   const int of_layer = pair % cache.num_kv_heads * group + head;
   const float sink = result.sinks == nullptr ? -INFINITY : result.sinks[of_layer];
-  float most = sink;
+  float maximum = sink;
   for (int slot = begin; slot < end; ++slot)
-    most = fmaxf(most, parts.states[static_cast<std::int64_t>(slot) * group + head].x);
-  float sum = part_weight(sink, most), out = 0;
+    maximum = fmaxf(maximum, parts.states[static_cast<std::int64_t>(slot) * group + head].x);
+  float sum = part_weight(sink, maximum), out = 0;
 #pragma unroll 4
   for (int slot = begin; slot < end; ++slot) {
     const std::int64_t at = static_cast<std::int64_t>(slot) * group + head;
     const float2 state = parts.states[at];
-    const float weight = part_weight(state.x, most);
+    const float weight = part_weight(state.x, maximum);
     sum += state.y * weight;
     out += parts.outs[at * dim + channel] * weight;
   }
@@ -164,7 +164,7 @@ __device__ float merge_parts(const ExactCache& cache, const AttentionParts& part
   const std::int64_t row = static_cast<std::int64_t>(pair) * group + head;
   const std::uint32_t bits = packed<DeviceElement<kType>>(out, 0);
   static_cast<std::uint16_t*>(result.out)[row * dim + channel] = static_cast<std::uint16_t>(bits & 0xFFFFu);
-  if (channel == 0) result.lse[row] = sum > 0 ? most + __logf(sum) : -INFINITY;
+  if (channel == 0) result.lse[row] = sum > 0 ? maximum + __logf(sum) : -INFINITY;
   return out;
 }
 

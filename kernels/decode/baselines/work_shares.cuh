@@ -18,8 +18,8 @@ struct WorkShares {
   int total;   ///< items of all pairs
   int blocks;  ///< that have items; none has fewer than one, unless there are none at all
 
-  __device__ WorkShares(int total_items, int most_blocks, int min_items)
-      : total(total_items), blocks(max(1, min(most_blocks, (total_items + min_items - 1) / min_items))) {}
+  __device__ WorkShares(int total_items, int max_blocks, int min_items)
+      : total(total_items), blocks(max(1, min(max_blocks, (total_items + min_items - 1) / min_items))) {}
   __device__ int begin(int block) const {
     return static_cast<int>(static_cast<std::int64_t>(total) * min(block, blocks) / blocks);
   }

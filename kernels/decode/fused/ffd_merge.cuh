@@ -21,7 +21,7 @@ template <int D>
 inline constexpr int kFfdStatePitch = D + 4;
 
 struct FfdMerge {
-  float most[kFfdWarps][16], sum[kFfdWarps][16];  ///< [warp][head]
+  float maximum[kFfdWarps][16], sum[kFfdWarps][16];  ///< [warp][head]
   float weight[16][kFfdWarps];
   float2 state[16];  ///< [head] largest score, sum of weights
   int is_last;
@@ -29,18 +29,18 @@ struct FfdMerge {
 
 /// Four channels. The sink joins the softmax without a value. No keys at all: zeros, and the log-sum-exp of nothing.
 template <class T, int D>
-__device__ void write_output(const FfdFusedParams& p, int pair, int quad, float most, float sum, float4 y) {
+__device__ void write_output(const FfdFusedParams& p, int pair, int quad, float maximum, float sum, float4 y) {
   const int head = quad / (D / 4);
   if (p.call.sinks) {
-    const float sink = p.call.sinks[pair % p.num_kv_heads * p.group + head], now = fmaxf(most, sink);
-    const float fade = exp_of_difference(most, now);
-    sum = sum * fade + exp_of_difference(sink, now), most = now;
+    const float sink = p.call.sinks[pair % p.num_kv_heads * p.group + head], now = fmaxf(maximum, sink);
+    const float fade = exp_of_difference(maximum, now);
+    sum = sum * fade + exp_of_difference(sink, now), maximum = now;
     y.x *= fade, y.y *= fade, y.z *= fade, y.w *= fade;
   }
   const float r = sum > 0 ? __fdividef(1.0f, sum) : 0.0f;
   static_cast<uint2*>(p.call.out)[static_cast<std::int64_t>(pair) * p.group * (D / 4) + quad] =
       make_uint2(packed<T>(y.x * r, y.y * r), packed<T>(y.z * r, y.w * r));
-  if (quad % (D / 4) == 0) p.call.lse[pair * p.group + head] = most + logf(sum);
+  if (quad % (D / 4) == 0) p.call.lse[pair * p.group + head] = maximum + logf(sum);
 }
 
 /// What is left to do for a pair whose output is written: its count is reported, and zero for the next launch. One
@@ -58,7 +58,7 @@ __device__ void merge_partial(const FfdFusedParams& p, int pair, int first, int 
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x) / kParts; i < p.group * (D / 4); i += kFfdThreads / kParts) {
     const int head = i / (D / 4);
-    float most = -INFINITY, sum = 0;
+    float maximum = -INFINITY, sum = 0;
     float4 y = make_float4(0, 0, 0, 0);
 #pragma unroll 1
     for (int from = part; from < count; from += kParts * kAtOnce) {
@@ -71,23 +71,23 @@ __device__ void merge_partial(const FfdFusedParams& p, int pair, int first, int 
         value[j] = __ldcg(reinterpret_cast<const float4*>(p.partial) + at * (D / 4) + i);
         if (from + j * kParts >= count) state[j] = make_float2(-INFINITY, 0);
       }
-      float now = most;
+      float now = maximum;
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) now = fmaxf(now, state[j].x);
-      const float fade = exp_of_difference(most, now);
-      most = now, sum *= fade, y.x *= fade, y.y *= fade, y.z *= fade, y.w *= fade;
+      const float fade = exp_of_difference(maximum, now);
+      maximum = now, sum *= fade, y.x *= fade, y.y *= fade, y.z *= fade, y.w *= fade;
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
-        const float weight = exp_of_difference(state[j].x, most);
+        const float weight = exp_of_difference(state[j].x, maximum);
         sum += weight * state[j].y;
         y.x += weight * value[j].x, y.y += weight * value[j].y, y.z += weight * value[j].z, y.w += weight * value[j].w;
       }
     }
     __syncwarp();  // group * D is a multiple of 32: whole warps are here
-    const float own = most;
+    const float own = maximum;
 #pragma unroll
-    for (int o = 1; o < kParts; o *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
-    const float weight = exp_of_difference(own, most);
+    for (int o = 1; o < kParts; o *= 2) maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, o));
+    const float weight = exp_of_difference(own, maximum);
     sum *= weight, y.x *= weight, y.y *= weight, y.z *= weight, y.w *= weight;
 #pragma unroll
     for (int o = 1; o < kParts; o *= 2) {
@@ -95,7 +95,7 @@ __device__ void merge_partial(const FfdFusedParams& p, int pair, int first, int 
       y.x += __shfl_xor_sync(~0u, y.x, o), y.y += __shfl_xor_sync(~0u, y.y, o);
       y.z += __shfl_xor_sync(~0u, y.z, o), y.w += __shfl_xor_sync(~0u, y.w, o);
     }
-    if (part == 0) write_output<T, D>(p, pair, i, most, sum, y);
+    if (part == 0) write_output<T, D>(p, pair, i, maximum, sum, y);
   }
 }
 
@@ -116,8 +116,8 @@ __device__ void share_warp_states(const FfdFusedParams& p, FfdMerge& m, FfdAtten
       for (int o = 4; o < 32; o *= 2) sum += __shfl_xor_sync(~0u, sum, o);
       const int head = 8 * h + 2 * t + c;
       if (head >= p.group) continue;
-      if (g == 0) m.most[warp][head] = state.most[h][c], m.sum[warp][head] = sum;
-      if (state.most[h][c] == -INFINITY) continue;
+      if (g == 0) m.maximum[warp][head] = state.maximum[h][c], m.sum[warp][head] = sum;
+      if (state.maximum[h][c] == -INFINITY) continue;
 #pragma unroll
       for (int i = 0; i < D / 16; ++i) {
         own[head * kFfdStatePitch<D> + 16 * i + g] = state.o[h][i][c];
@@ -128,16 +128,16 @@ __device__ void share_warp_states(const FfdFusedParams& p, FfdMerge& m, FfdAtten
   if (threadIdx.x < 256) {  // 16 lanes per head
     const int head = static_cast<int>(threadIdx.x) / 16, w = static_cast<int>(threadIdx.x) % 16;
     const bool there = head < p.group;
-    const float own_most = there ? m.most[w][head] : -INFINITY;
-    float most = own_most;
+    const float own_max = there ? m.maximum[w][head] : -INFINITY;
+    float maximum = own_max;
 #pragma unroll
-    for (int o = 8; o; o /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
-    const float weight = exp_of_difference(own_most, most);
+    for (int o = 8; o; o /= 2) maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, o));
+    const float weight = exp_of_difference(own_max, maximum);
     float sum = there ? weight * m.sum[w][head] : 0.0f;
 #pragma unroll
     for (int o = 8; o; o /= 2) sum += __shfl_xor_sync(~0u, sum, o);
     m.weight[head][w] = weight;
-    if (w == 0) m.state[head] = make_float2(most, sum);
+    if (w == 0) m.state[head] = make_float2(maximum, sum);
   }
   __syncthreads();
 }

@@ -66,7 +66,7 @@ __device__ void make_query_fragments(FfdQueryFragments<D, kGroups>& f, const T* 
     const int step = of_kind % kSteps, columns = of_kind / kSteps;
     const int head = columns * (scans ? 4 : 8) + (scans ? g / 2 : g);
     float2 x = make_float2(0, 0), y = x;  // channels 2 t + {0, 1} and 2 t + {8, 9} of the step
-    float most = 0;                       // largest magnitude of the head
+    float maximum = 0;                    // largest magnitude of the head
     if (head < group) {
       const T* of_head = q + head * D;
       x = float_pair(of_head + 16 * step + 2 * t);
@@ -84,11 +84,11 @@ __device__ void make_query_fragments(FfdQueryFragments<D, kGroups>& f, const T* 
         }
       }
       const float2 two = float_pair(reinterpret_cast<const T*>(&largest));
-      most = fmaxf(two.x, two.y);
+      maximum = fmaxf(two.x, two.y);
     }
-    most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
-    most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
-    const int e = exponent_above(most);
+    maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, 1));
+    maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, 2));
+    const int e = exponent_above(maximum);
     if (scans) {
       // A subnormal code is code * 2^-24; queries are normalised to 2^7.
       if (step == 0 && lane % 8 == 0) f.scan_unit[4 * columns + lane / 8] = scale / kZ * power_of_two(24 + e - 7);

@@ -32,8 +32,8 @@ __device__ inline float exp2_fast(float x) {
   return y;
 }
 /// e^(x - most), 0 if both are -inf: two units in the last place.
-__device__ inline float exp_of_difference(float x, float most) {
-  return x == -INFINITY ? 0.0f : exp2_fast((x - most) * 1.4426950408889634f);
+__device__ inline float exp_of_difference(float x, float maximum) {
+  return x == -INFINITY ? 0.0f : exp2_fast((x - maximum) * 1.4426950408889634f);
 }
 
 /// Online softmax of up to 16 query heads in a warp. Lane l holds heads 8 * half + 2 (l % 4) + {0, 1}, and of the
@@ -42,14 +42,14 @@ template <class T, int D, int kHalves>
 struct FfdAttention {
   static constexpr int kSteps = D / 16;
   float o[kHalves][kSteps][4];
-  float most[kHalves][2], sum[kHalves][2];  ///< sum: of this lane's tokens
+  float maximum[kHalves][2], sum[kHalves][2];  ///< sum: of this lane's tokens
 
   __device__ void clear() {
 #pragma unroll
     for (int h = 0; h < kHalves; ++h) {
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) o[h][i][0] = o[h][i][1] = o[h][i][2] = o[h][i][3] = 0;
-      most[h][0] = most[h][1] = -INFINITY, sum[h][0] = sum[h][1] = 0;
+      maximum[h][0] = maximum[h][1] = -INFINITY, sum[h][0] = sum[h][1] = 0;
     }
   }
 
@@ -65,11 +65,11 @@ struct FfdAttention {
         float y = fmaxf(x[h][c], x[h][2 + c]);
 #pragma unroll
         for (int o = 4; o < 32; o *= 2) y = fmaxf(y, __shfl_xor_sync(~0u, y, o));
-        const float now = fmaxf(most[h][c], y);
-        fade[c] = exp_of_difference(most[h][c], now);
+        const float now = fmaxf(maximum[h][c], y);
+        fade[c] = exp_of_difference(maximum[h][c], now);
         e[c] = exp_of_difference(x[h][c], now);
         e[2 + c] = exp_of_difference(x[h][2 + c], now);
-        most[h][c] = now;
+        maximum[h][c] = now;
         sum[h][c] = sum[h][c] * fade[c] + (e[c] + e[2 + c]);
       }
       if (__any_sync(~0u, fade[0] != 1 || fade[1] != 1)) {

@@ -169,9 +169,9 @@ struct FfdLoneTile {
     commit_copies();
   }
 
-  /// Raises `most` to the largest scores: of this lane's rows and heads.
+  /// Raises `maximum` to the largest scores: of this lane's rows and heads.
   template <int kGroups>
-  __device__ static void raise(float (&most)[kGroups], const std::uint8_t* loaded,
+  __device__ static void raise(float (&maximum)[kGroups], const std::uint8_t* loaded,
                                const FfdQueryFragments<D, kGroups>& query, int lane) {
     const float unit = *reinterpret_cast<const float*>(loaded);
 #pragma unroll
@@ -179,7 +179,7 @@ struct FfdLoneTile {
       FfdScaledQuery<D, kBits> scaled;
       scaled.make(loaded, query.scan[columns], lane);
       const float2 x = scaled.scores(loaded + kHead, unit * query.scan_unit[4 * columns + lane % 4], lane);
-      most[columns] = fmaxf(most[columns], fmaxf(x.x, x.y));
+      maximum[columns] = fmaxf(maximum[columns], fmaxf(x.x, x.y));
     }
   }
 };
@@ -232,28 +232,28 @@ __device__ void store_maxima(float* head_maxima, float* maxima, const FfdBlockSc
 #pragma unroll
   for (int columns = 0; columns < kGroups; ++columns) {
     const int head = 4 * columns + lane % 4;
-    float most = -INFINITY;
+    float maximum = -INFINITY;
 #pragma unroll
     for (int m = 0; m < kFfdTiles; ++m) {
-      most = fmaxf(most, fmaxf(scores.s[columns][m][0], scores.s[columns][m][1]));
+      maximum = fmaxf(maximum, fmaxf(scores.s[columns][m][0], scores.s[columns][m][1]));
       if ((m + 1) % sub_tiles != 0) continue;
 #pragma unroll
-      for (int o = 4; o < 32; o *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
+      for (int o = 4; o < 32; o *= 2) maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, o));
       if (head < group) {
-        if (head_maxima && lane < 4) head_maxima[m / sub_tiles * group + head] = most;
-        over_heads[m] = fmaxf(over_heads[m], most);
+        if (head_maxima && lane < 4) head_maxima[m / sub_tiles * group + head] = maximum;
+        over_heads[m] = fmaxf(over_heads[m], maximum);
       }
-      most = -INFINITY;
+      maximum = -INFINITY;
     }
   }
   if (!maxima) return;
 #pragma unroll
   for (int m = 0; m < kFfdTiles; ++m) {
     if ((m + 1) % sub_tiles != 0) continue;
-    float most = over_heads[m];
-    most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
-    most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
-    if (lane == 0) maxima[m / sub_tiles] = most;
+    float maximum = over_heads[m];
+    maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, 1));
+    maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, 2));
+    if (lane == 0) maxima[m / sub_tiles] = maximum;
   }
 }
 

@@ -81,22 +81,23 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
   /// sh.boundary_maxima from thumbnails; the first tile of each warp is on its way. The tiles are dealt to all warps: a
   /// whole block would keep a warp for longer than its share of the segment.
   __device__ void boundary_maxima(const FfdSegment& s, const Boundary& boundary) {
-    float most[kGroups];
+    float maximum[kGroups];
 #pragma unroll
-    for (int columns = 0; columns < kGroups; ++columns) most[columns] = -INFINITY;
+    for (int columns = 0; columns < kGroups; ++columns) maximum[columns] = -INFINITY;
 #pragma unroll 1
     for (int i = warp; i < boundary.blocks() * kFfdTiles; i += kFfdWarps) {
       await_copies<0>();
       __syncwarp();
-      LoneTile::raise(most, boundary_tile(), sh.query, lane);
+      LoneTile::raise(maximum, boundary_tile(), sh.query, lane);
       __syncwarp();
       load_boundary_tile(s, boundary, i + kFfdWarps);
     }
 #pragma unroll
     for (int columns = 0; columns < kGroups; ++columns) {
 #pragma unroll
-      for (int o = 4; o < 32; o *= 2) most[columns] = fmaxf(most[columns], __shfl_xor_sync(~0u, most[columns], o));
-      if (lane < 4) sh.boundary_maxima[warp][4 * columns + lane] = most[columns];
+      for (int o = 4; o < 32; o *= 2)
+        maximum[columns] = fmaxf(maximum[columns], __shfl_xor_sync(~0u, maximum[columns], o));
+      if (lane < 4) sh.boundary_maxima[warp][4 * columns + lane] = maximum[columns];
     }
     fence_bulk_copies();  // kept tiles are copied over these tiles
   }
@@ -115,10 +116,10 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
     for (int h = 0; h < kHalves; ++h)
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
-        float most = fmaxf(x[h][c], x[h][2 + c]) * p.options.scale;
+        float maximum = fmaxf(x[h][c], x[h][2 + c]) * p.options.scale;
 #pragma unroll
-        for (int o = 4; o < 32; o *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
-        if (lane < 4) sh.boundary_maxima[warp][8 * h + 2 * lane + c] = wanted ? most : -INFINITY;
+        for (int o = 4; o < 32; o *= 2) maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, o));
+        if (lane < 4) sh.boundary_maxima[warp][8 * h + 2 * lane + c] = wanted ? maximum : -INFINITY;
       }
   }
 
@@ -127,10 +128,10 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
 #pragma unroll
     for (int columns = 0; columns < kGroups; ++columns) {
       const int head = 4 * columns + lane % 4;
-      float most = fmaxf(sh.boundary_maxima[lane / 4][head], sh.boundary_maxima[lane / 4 + 8][head]);
+      float maximum = fmaxf(sh.boundary_maxima[lane / 4][head], sh.boundary_maxima[lane / 4 + 8][head]);
 #pragma unroll
-      for (int o = 4; o < 32; o *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
-      threshold[columns] = head < p.group ? most - delta : INFINITY;
+      for (int o = 4; o < 32; o *= 2) maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, o));
+      threshold[columns] = head < p.group ? maximum - delta : INFINITY;
     }
   }
 

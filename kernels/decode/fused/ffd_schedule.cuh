@@ -71,24 +71,24 @@ __host__ __device__ constexpr bool nearly_all(int busy, int ctas) { return busy 
 
 /// Run by a whole warp.
 __device__ inline FfdItems deal_items(const FfdFusedParams& p, int lane) {
-  int least, most, sum;
+  int minimum, maximum, sum;
   if (p.batch == 1) {
-    least = most = sum = p.cache.lengths[0] / kFfdBlock + 1;
+    minimum = maximum = sum = p.cache.lengths[0] / kFfdBlock + 1;
   } else {
-    least = 1 << 30, most = sum = 0;
+    minimum = 1 << 30, maximum = sum = 0;
 #pragma unroll 1
     for (int b = lane; b < p.batch; b += 32) {
       const int items = p.cache.lengths[b] / kFfdBlock + 1;
-      least = min(least, items), most = max(most, items), sum += items;
+      minimum = min(minimum, items), maximum = max(maximum, items), sum += items;
     }
-    least = __reduce_min_sync(~0u, least);
-    most = __reduce_max_sync(~0u, most);
+    minimum = __reduce_min_sync(~0u, minimum);
+    maximum = __reduce_max_sync(~0u, maximum);
     sum = __reduce_add_sync(~0u, sum);
   }
   FfdItems items;
-  const int splits = min(p.ctas_per_pair, most);
-  if (least == most && splits > 0 && nearly_all(p.batch * p.num_kv_heads * splits, static_cast<int>(gridDim.x))) {
-    items.per_pair = most;
+  const int splits = min(p.ctas_per_pair, maximum);
+  if (minimum == maximum && splits > 0 && nearly_all(p.batch * p.num_kv_heads * splits, static_cast<int>(gridDim.x))) {
+    items.per_pair = maximum;
     items.splits = splits;
     items.ctas = p.batch * p.num_kv_heads * splits;
     return items;

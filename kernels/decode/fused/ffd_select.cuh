@@ -31,10 +31,10 @@ __device__ inline float cta_max(float x, FfdReduction& r) {
   __syncthreads();
   if (threadIdx.x % 32 == 0) r.warp_maxima[threadIdx.x / 32] = x;
   __syncthreads();
-  float most = -INFINITY;
+  float maximum = -INFINITY;
 #pragma unroll
-  for (int w = 0; w < kFfdWarps; ++w) most = fmaxf(most, r.warp_maxima[w]);
-  return most;
+  for (int w = 0; w < kFfdWarps; ++w) maximum = fmaxf(maximum, r.warp_maxima[w]);
+  return maximum;
 }
 
 /// Sum of x over the threads before this one; `total` over all. All threads.
@@ -128,10 +128,10 @@ __device__ inline __noinline__ void decide_late(const FfdFusedParams& p, const F
   const float delta = p.call.delta[s.kv_head];
   float threshold[kFfdMaxGroup];
   for (int h = 0; h < p.group; ++h) {
-    float most = -INFINITY;
+    float maximum = -INFINITY;
     for (int i = static_cast<int>(threadIdx.x); i < count; i += kFfdThreads)
-      most = fmaxf(most, __ldcg(maxima + static_cast<std::int64_t>(i) * p.group + h));
-    threshold[h] = cta_max(most, r) - delta;
+      maximum = fmaxf(maximum, __ldcg(maxima + static_cast<std::int64_t>(i) * p.group + h));
+    threshold[h] = cta_max(maximum, r) - delta;
   }
   for (int i = static_cast<int>(threadIdx.x); i < s.blocks; i += kFfdThreads) {
     unsigned mask = 0;

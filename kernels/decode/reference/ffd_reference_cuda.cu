@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kFfdBlock) attend_kernel(Decode task) {
   const int length = cache.length(pair), blocks = length / kFfdBlock;
   for (int d = thread; d < dim; d += kFfdBlock) query[d] = task.query(pair, h, d);
   __syncthreads();
-  float most = lowest(), sum = 0, out[kChannelsPerThread] = {};  // of the tokens so far; sum: of this thread's
+  float maximum = lowest(), sum = 0, out[kChannelsPerThread] = {};  // of the tokens so far; sum: of this thread's
   for (int b = split; b <= blocks; b += task.splits) {
     const bool is_tail = b == blocks;
     const int tokens = is_tail ? length - blocks * kFfdBlock : kFfdBlock;
@@ -162,8 +162,8 @@ __global__ void __launch_bounds__(kFfdBlock) attend_kernel(Decode task) {
     const bool kept = is_kept(thread);
     if (!__syncthreads_or(kept)) continue;  // also: the weights of the block before have been read
     const float score = kept ? refined_score(task, query, pair, b, h, is_tail) : lowest();
-    const float now = fmaxf(most, block_reduce(score, reduced, Larger{})), shrink = expf(most - now);
-    most = now;
+    const float now = fmaxf(maximum, block_reduce(score, reduced, Larger{})), shrink = expf(maximum - now);
+    maximum = now;
     weights[thread] = kept ? expf(score - now) : 0.0f;
     sum = fmaf(sum, shrink, weights[thread]);
     for (float& x : out) x *= shrink;
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kFfdBlock) attend_kernel(Decode task) {
   }
   sum = block_reduce(sum, reduced, Plus{});
   const std::int64_t at = (static_cast<std::int64_t>(pair) * task.splits + split) * cache.shape.group + h;
-  if (thread == 0) task.split_max[at] = most, task.split_sum[at] = sum;
+  if (thread == 0) task.split_max[at] = maximum, task.split_sum[at] = sum;
 #pragma unroll
   for (int c = 0; c < kChannelsPerThread; ++c)
     if (const int d = c * kFfdBlock + thread; d < value_dim) task.split_out[at * value_dim + d] = out[c];
@@ -193,17 +193,17 @@ __global__ void __launch_bounds__(kFfdBlock) merge_kernel(Decode task) {
   const auto at = [&](int split) { return (static_cast<std::int64_t>(pair) * task.splits + split) * shape.group + h; };
   const float sink =
       task.call.sinks == nullptr ? lowest() : task.call.sinks[pair % shape.num_kv_heads * shape.group + h];
-  float most = sink;
-  for (int split = thread; split < task.splits; split += kFfdBlock) most = fmaxf(most, task.split_max[at(split)]);
-  most = block_reduce(most, reduced, Larger{});
+  float maximum = sink;
+  for (int split = thread; split < task.splits; split += kFfdBlock) maximum = fmaxf(maximum, task.split_max[at(split)]);
+  maximum = block_reduce(maximum, reduced, Larger{});
   float sum = 0;
   for (int split = thread; split < task.splits; split += kFfdBlock) {
     const float own = task.split_sum[at(split)];
-    share[split] = own > 0 ? expf(task.split_max[at(split)] - most) : 0.0f;
+    share[split] = own > 0 ? expf(task.split_max[at(split)] - maximum) : 0.0f;
     sum += own * share[split];
   }
   sum = block_reduce(sum, reduced, Plus{});  // also: all shares are written
-  if (sink > lowest()) sum += expf(sink - most);
+  if (sink > lowest()) sum += expf(sink - maximum);
   const std::int64_t row = static_cast<std::int64_t>(pair) * shape.group + h;
   for (int d = thread; d < shape.value_dim; d += kFfdBlock) {
     float out = 0;
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(kFfdBlock) merge_kernel(Decode task) {
         shape.element_type == ElementType::bfloat16 ? __bfloat16_as_ushort(__float2bfloat16_rn(out))
                                                     : __half_as_ushort(__float2half_rn(out));
   }
-  if (thread == 0) task.call.lse[row] = sum > 0 ? most + logf(sum) : lowest();
+  if (thread == 0) task.call.lse[row] = sum > 0 ? maximum + logf(sum) : lowest();
 }
 
 /// Thread blocks that share a pair: kMaxSplits in all, enough for several on each multiprocessor.

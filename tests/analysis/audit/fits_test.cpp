@@ -44,11 +44,11 @@ TEST(FitsTest, AWindowOfAnyLengthIsFound) {
 TEST(FitsTest, SaysWhichWindowsAreWithinRounding) {
   const AttentionLayer layer = make_layer(cases()[0]);
   const std::string note = fits_of(layer, {.window = 37}).window->note;
-  int least = 0, most = 0;
-  ASSERT_EQ(std::sscanf(note.c_str(), "fitted to 3 rows; %d to %d tokens are within rounding of them", &least, &most),
-            2)
+  int minimum = 0, maximum = 0;
+  ASSERT_EQ(
+      std::sscanf(note.c_str(), "fitted to 3 rows; %d to %d tokens are within rounding of them", &minimum, &maximum), 2)
       << note;
-  EXPECT_TRUE(1 < least && least <= 37 && 37 <= most && most < 60) << note;
+  EXPECT_TRUE(1 < minimum && minimum <= 37 && 37 <= maximum && maximum < 60) << note;
   const auto other = fits_of(layer, {.window = 37, .scale = layer.softmax_scale * 2}).window;
   ASSERT_TRUE(other);
   EXPECT_EQ(other->note, "fitted to 3 rows, of which some are not within rounding");

@@ -25,9 +25,9 @@ Row plain_half_sums(const AttentionLayer& layer, std::int64_t row, int head, std
     s.push_back(layer.softmax_scale * dot);
   }
   Row output(static_cast<std::size_t>(dim), 0.0);
-  double log_sum = 0, most = *std::ranges::max_element(s);
-  for (const double x : s) log_sum += std::exp(x - most);
-  if (with_sink) log_sum += std::exp(layer.sinks[static_cast<std::size_t>(head)] - most);
+  double log_sum = 0, maximum = *std::ranges::max_element(s);
+  for (const double x : s) log_sum += std::exp(x - maximum);
+  if (with_sink) log_sum += std::exp(layer.sinks[static_cast<std::size_t>(head)] - maximum);
   for (std::int64_t begin = 0; begin < tokens; begin += part) {
     Row sums(static_cast<std::size_t>(dim), 0.0);
     double largest = -INFINITY;
@@ -41,7 +41,7 @@ Row plain_half_sums(const AttentionLayer& layer, std::int64_t row, int head, std
       for (std::size_t d = 0; d < sums.size(); ++d)
         sums[d] = to_type(ElementType::float16, sums[d] + v[d] * std::exp(score - largest));
     }
-    for (std::size_t d = 0; d < sums.size(); ++d) output[d] += sums[d] * std::exp(largest - most) / log_sum;
+    for (std::size_t d = 0; d < sums.size(); ++d) output[d] += sums[d] * std::exp(largest - maximum) / log_sum;
   }
   return output;
 }

@@ -102,10 +102,10 @@ TEST_P(DeclaredCaches, AgreeWithWhatTheyPredict) {
   engine.keys = keys;
   engine.values = values;
   const auto largest = [&](const LayerBuffer& buffer, std::int64_t channels) {
-    double most = 0;
+    double maximum = 0;
     for (std::int64_t r = 0; r < layer.shape.num_kv_heads * layer.num_tokens; ++r)
-      most = std::max(most, magnitude(row_of(layer, buffer, r, channels)));
-    return most;
+      maximum = std::max(maximum, magnitude(row_of(layer, buffer, r, channels)));
+    return maximum;
   };
   if (std::string(keys).starts_with("nvfp4")) engine.key_scale = f32(largest(layer.k, layer.shape.head_dim) / 2688);
   if (std::string(values).starts_with("nvfp4"))
@@ -220,12 +220,12 @@ TEST(LayerAuditTest, ScalesOfOneAndCalibratedOnesAreToldApart) {
   Case c = cases()[0];
   c.type = f16;  // in bfloat16 rounding covers the difference
   const AttentionLayer layer = make_layer(c);
-  double most = 0;
+  double maximum = 0;
   for (std::int64_t r = 0; r < 2 * layer.num_tokens; ++r)
-    most = std::max(most, magnitude(row_of(layer, layer.k, r, 128)));
+    maximum = std::max(maximum, magnitude(row_of(layer, layer.k, r, 128)));
   Engine engine = sound(f16, {f16});
   engine.keys = "fp8_e4m3";
-  engine.key_scale = f32(most / 448);
+  engine.key_scale = f32(maximum / 448);
   const LayerAudit calibrated = audited(layer, engine, f16, "kv_cache:k=fp8_e4m3,v=native");
   ASSERT_TRUE(calibrated.explanation && !calibrated.explanation->explaining.empty());
   EXPECT_NE(calibrated.explanation->explaining.front().text.find("k_scale=amax"), std::string::npos);
@@ -233,7 +233,7 @@ TEST(LayerAuditTest, ScalesOfOneAndCalibratedOnesAreToldApart) {
   const LayerAudit unit = audited(layer, engine, f16, "kv_cache:k=fp8_e4m3,v=native,k_scale=amax");
   ASSERT_TRUE(unit.explanation && !unit.explanation->explaining.empty());
   EXPECT_NE(unit.explanation->explaining.front().text.find("k=fp8_e4m3,v=native ("), std::string::npos);
-  engine.key_scale = f32(most / 448);
+  engine.key_scale = f32(maximum / 448);
   engine.read_factor = 1 / engine.key_scale;
   const LayerAudit forgotten = audited(layer, engine, f16, "kv_cache:k=fp8_e4m3,v=native,k_scale=amax");
   ASSERT_TRUE(forgotten.explanation && !forgotten.explanation->explaining.empty());

@@ -116,10 +116,10 @@ inline EngineOutput run_engine(const AttentionLayer& layer, const Engine& engine
         for (const ElementType type : engine.rounds) x = to_type(type, x);
         out.output.push_back(static_cast<float>(x));
       }
-      double most = s[0], sum = 0;
-      for (const double x : s) most = std::max(most, x);
-      for (const double x : s) sum += std::exp(x - most);
-      out.lse.push_back(static_cast<float>(most + std::log(sum)));
+      double maximum = s[0], sum = 0;
+      for (const double x : s) maximum = std::max(maximum, x);
+      for (const double x : s) sum += std::exp(x - maximum);
+      out.lse.push_back(static_cast<float>(maximum + std::log(sum)));
     }
   return out;
 }

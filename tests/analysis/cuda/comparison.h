@@ -65,8 +65,8 @@ class Comparison {
     EXPECT_LE(static_cast<double>(flipped_), 2 + kMaxFlipped * static_cast<double>(kept_sets_))
         << "kept sets that differ, of " << kept_sets_;
     for (const auto& [name, metric] : metrics_) {
-      const double most = jumps(name) ? kMaxJumped : 0;
-      EXPECT_LE(static_cast<double>(metric.beyond), (most > 0 ? 3 : 0) + most * static_cast<double>(metric.cells))
+      const double maximum = jumps(name) ? kMaxJumped : 0;
+      EXPECT_LE(static_cast<double>(metric.beyond), (maximum > 0 ? 3 : 0) + maximum * static_cast<double>(metric.cells))
           << name << ": of " << metric.cells << " cells; worst " << metric.worst << " in " << metric.where;
     }
   }

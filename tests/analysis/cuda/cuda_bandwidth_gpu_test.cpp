@@ -9,15 +9,15 @@ namespace attest::test {
 namespace {
 
 // Bytes per second: slower than any bus, faster than any memory.
-constexpr double kLeast = 1e8, kMost = 1e14;
+constexpr double kMin = 1e8, kMax = 1e14;
 
 class CudaBandwidthTest : public OnGpu {};
 
 TEST_F(CudaBandwidthTest, IsPlausible) {
   const CudaBandwidth bandwidth = measure_cuda_bandwidth(0);
-  EXPECT_GT(bandwidth.from_host, kLeast);
+  EXPECT_GT(bandwidth.from_host, kMin);
   EXPECT_GT(bandwidth.device_copy, bandwidth.from_host) << "the device's memory is faster than the bus";
-  EXPECT_LT(bandwidth.device_copy, kMost);
+  EXPECT_LT(bandwidth.device_copy, kMax);
 }
 
 TEST_F(CudaBandwidthTest, NoSuchDeviceIsAnError) { EXPECT_THROW(measure_cuda_bandwidth(99), DeviceError); }

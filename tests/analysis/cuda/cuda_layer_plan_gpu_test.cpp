@@ -55,7 +55,7 @@ void expect_rows(const AttentionLayer& layer, const KvHeadRange& heads, const st
 
 /// An origin is as long as its longest row. Batches are contiguous and end only where they must.
 void expect_batches(const RowTables& tables) {
-  int row = 0, longest = 0, most = 0;
+  int row = 0, longest = 0, maximum = 0;
   std::vector<int> lengths(tables.origins.size(), 0);
   for (std::size_t b = 0; b < tables.batches.size(); ++b) {
     const RowBatch& batch = tables.batches[b];
@@ -73,12 +73,12 @@ void expect_batches(const RowTables& tables) {
     int& of_origin = lengths[static_cast<std::size_t>(batch.origin)];
     of_origin = std::max(of_origin, length);
     longest = std::max(longest, length);
-    most = std::max(most, batch.num_rows);
+    maximum = std::max(maximum, batch.num_rows);
     EXPECT_TRUE(b == 0 || batch.origin != tables.batches[b - 1].origin || tables.batches[b - 1].num_rows == 64);
   }
   EXPECT_EQ(row, static_cast<int>(tables.visible.size()));
   EXPECT_EQ(tables.max_length, longest);
-  EXPECT_EQ(tables.max_batch_rows, most);
+  EXPECT_EQ(tables.max_batch_rows, maximum);
   for (std::size_t o = 0; o < lengths.size(); ++o) EXPECT_EQ(tables.origins[o].length, lengths[o]) << "origin " << o;
   for (std::size_t o = 1; o < lengths.size(); ++o)
     EXPECT_FALSE(tables.origins[o].kv_head == tables.origins[o - 1].kv_head &&

@@ -86,9 +86,10 @@ TEST_P(PlainDecodeTest, AgreesWithTheCpu) {
   ASSERT_EQ(static_cast<std::int64_t>(maxima.size()), inputs.rows() * subs);
   for (std::int64_t row = 0; row < inputs.rows(); ++row)
     for (std::int64_t sub = 0; sub < subs; ++sub) {
-      double most = -INFINITY;
-      for (int t = 0; t < sub_block; ++t) most = std::max(most, host.score(row, sub * sub_block + t, false));
-      ASSERT_NEAR(maxima[row * subs + sub], most, kTolerance * std::max(1.0, std::fabs(most))) << row << " " << sub;
+      double maximum = -INFINITY;
+      for (int t = 0; t < sub_block; ++t) maximum = std::max(maximum, host.score(row, sub * sub_block + t, false));
+      ASSERT_NEAR(maxima[row * subs + sub], maximum, kTolerance * std::max(1.0, std::fabs(maximum)))
+          << row << " " << sub;
     }
 
   std::vector<std::uint8_t> kept(static_cast<std::size_t>(inputs.pairs() * subs));

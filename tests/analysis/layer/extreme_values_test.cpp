@@ -217,8 +217,8 @@ void fill(LayerBuffer& tensor, ElementType type, Random& random) {
                                 std::pow(10, random.uniform(-45, 38)),
                                 random.uniform()};
     const double signed_value = (random.below(2) == 0 ? 1 : -1) * magnitude[kind];
-    const auto most = static_cast<double>(largest(type));
-    put(tensor, type, i, static_cast<float>(std::clamp(signed_value, -most, most)));
+    const auto maximum = static_cast<double>(largest(type));
+    put(tensor, type, i, static_cast<float>(std::clamp(signed_value, -maximum, maximum)));
   }
 }
 

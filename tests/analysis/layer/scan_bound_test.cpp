@@ -52,10 +52,10 @@ Plain plain_row(const AttentionLayer& layer, const Kind& kind, std::size_t n, in
   for (std::int64_t b = 0; b < covered; b += kBlock) {
     std::vector<double>& steps = row.steps.emplace_back();
     for (int d = 0; d < dim; ++d) {
-      float most = 0;
+      float maximum = 0;
       for (std::int64_t j = kind.sequence ? 0 : b; j < (kind.sequence ? covered : b + kBlock); ++j)
-        most = std::max(most, std::abs(key(j, d)));
-      steps.push_back(static_cast<double>(std::max(most / 1.5f, 1e-8f)));
+        maximum = std::max(maximum, std::abs(key(j, d)));
+      steps.push_back(static_cast<double>(std::max(maximum / 1.5f, 1e-8f)));
     }
   }
   for (std::int64_t j = 0; j < visible; ++j) {
@@ -77,10 +77,10 @@ Plain plain_row(const AttentionLayer& layer, const Kind& kind, std::size_t n, in
 
 /// Largest of the first and the last block.
 double ends(const std::vector<double>& scores, std::size_t covered) {
-  double most = scores[0];
+  double maximum = scores[0];
   for (std::size_t j = 0; j < covered; ++j)
-    if (j < kBlock || j + kBlock >= covered) most = std::max(most, scores[j]);
-  return most;
+    if (j < kBlock || j + kBlock >= covered) maximum = std::max(maximum, scores[j]);
+  return maximum;
 }
 
 class ScanBound : public testing::TestWithParam<Case> {};

@@ -207,8 +207,8 @@ TEST(SelectorInvariants, TheOracleHoldsTheMostMassForItsTokens) {
         for (std::size_t cell = 0; cell < mass.size(); ++cell) {
           const std::size_t head = cell / selectors[s].grid.size();
           const auto k = static_cast<std::size_t>(std::lround(kept[cell] * static_cast<float>(position + 1)));
-          const float most = k == 0 ? 0 : best[head * counts.size() + k - 1];
-          EXPECT_LE(mass[cell], most + 1e-6f) << c.name << ", " << others[s];
+          const float maximum = k == 0 ? 0 : best[head * counts.size() + k - 1];
+          EXPECT_LE(mass[cell], maximum + 1e-6f) << c.name << ", " << others[s];
         }
       }
     }

@@ -115,12 +115,12 @@ double false_certificates(std::size_t prompts, double strictness, bool runs_as_u
 
 TEST(PassTarget, AFalseGuaranteeIsCertifiedInAtMostFivePerCentOfStudies) {
   // Beyond 5 % by two standard errors of 500 studies at most. Strictness 4: few prompts meet strict targets.
-  constexpr double kMost = 0.07;
+  constexpr double kMax = 0.07;
   double largest = 0;
   for (const std::size_t prompts : {40U, 100U, 300U})
     for (const double strictness : {2.0, 4.0}) {
       const double share = false_certificates(prompts, strictness, false);
-      EXPECT_LE(share, kMost) << prompts << " " << strictness;
+      EXPECT_LE(share, kMax) << prompts << " " << strictness;
       largest = std::max(largest, share);
     }
   EXPECT_GT(largest, 0.005) << "the case is not trivial";

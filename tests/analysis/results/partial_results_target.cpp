@@ -26,8 +26,8 @@ std::uint64_t hash_of_text(std::string_view text) { return hash_of(std::as_bytes
 /// The smaller the values, the more of the changes hit lengths and names.
 LayerResults seed(const Study& study, RandomStream& random) {
   LayerResults results = fuzz_results(study, kUnit);
-  const auto thin = [&](std::vector<MetricValues>& metrics, std::size_t most) {
-    while (metrics.size() > most) metrics.erase(metrics.begin() + static_cast<long>(random.below(metrics.size())));
+  const auto thin = [&](std::vector<MetricValues>& metrics, std::size_t maximum) {
+    while (metrics.size() > maximum) metrics.erase(metrics.begin() + static_cast<long>(random.below(metrics.size())));
   };
   thin(results.scores, 2);
   for (SelectorLayerResults& selector : results.selectors) thin(selector.metrics, 3);

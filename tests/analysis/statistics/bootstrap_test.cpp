@@ -54,7 +54,7 @@ TEST(Bootstrap, CoversWhatThePageSays) {
   struct Case {
     double sigma;  ///< of the logarithm; 0: normal numbers
     std::size_t clusters;
-    double least, most;
+    double minimum, maximum;
   };
   std::mt19937_64 random(7);
   const auto uniform = [&] { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; };
@@ -73,7 +73,7 @@ TEST(Bootstrap, CoversWhatThePageSays) {
       covered += interval.low <= mean && mean <= interval.high ? 1 : 0;
     }
     const double share = static_cast<double>(covered) / kTrials;
-    EXPECT_TRUE(share >= one.least && share <= one.most) << one.sigma << ' ' << one.clusters << ' ' << share;
+    EXPECT_TRUE(share >= one.minimum && share <= one.maximum) << one.sigma << ' ' << one.clusters << ' ' << share;
   }
 }
 
@@ -81,7 +81,7 @@ TEST(Bootstrap, StaysWithinItsRange) {
   std::vector<ClusterSum> clusters{{0.2, 1}};
   for (int i = 0; i < 5; ++i) clusters.push_back({1, 1});
   EXPECT_GT(bootstrap_mean(clusters, ClusterKind::sample).high, 1);
-  EXPECT_EQ(bootstrap_mean(clusters, ClusterKind::sample, {.most = 1}).high, 1);
+  EXPECT_EQ(bootstrap_mean(clusters, ClusterKind::sample, {.maximum = 1}).high, 1);
 }
 
 TEST(Bootstrap, HasNoIntervalWhereBothInfinitiesMeet) {

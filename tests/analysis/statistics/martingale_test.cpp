@@ -13,7 +13,7 @@ namespace {
 constexpr int kTrials = 2000, kPrompts = 200;
 const double kLogNeeded = std::log(20);  // of a level of 5 %
 /// 5 % of the trials and four standard errors.
-const double kMost = 0.05 + 4 * std::sqrt(0.05 * 0.95 / kTrials);
+const double kMax = 0.05 + 4 * std::sqrt(0.05 * 0.95 / kTrials);
 
 double uniform(std::mt19937_64& random) { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; }
 
@@ -34,7 +34,7 @@ double violating(std::uint64_t trial, double beta, double share) {
 
 TEST(LossMartingale, HoldsItsLevelAtEveryTime) {
   for (const double beta : {0.02, 0.1, 0.3, 0.7}) {
-    EXPECT_LE(alarms([=](std::uint64_t t) { return violating(t, beta, beta); }), kMost) << beta;
+    EXPECT_LE(alarms([=](std::uint64_t t) { return violating(t, beta, beta); }), kMax) << beta;
     EXPECT_GE(alarms([=](std::uint64_t t) { return violating(t, beta, beta); }), 0.002) << "it bets at all";
   }
   // Skewed losses whose mean is allowed exactly: a few of 1, many small.
@@ -44,7 +44,7 @@ TEST(LossMartingale, HoldsItsLevelAtEveryTime) {
     for (int i = 0; i < kPrompts; ++i) martingale.add(uniform(random) < 0.05 ? 1 : 0.01);
     return martingale.log_largest();
   };
-  EXPECT_LE(alarms(skewed), kMost);
+  EXPECT_LE(alarms(skewed), kMax);
 }
 
 TEST(LossMartingale, SeesMoreViolations) {
@@ -70,7 +70,7 @@ double drifting(std::uint64_t trial, double shift, int steps) {
 
 TEST(DriftMartingale, HoldsItsLevelAtEveryTime) {
   for (const int steps : {0, 1, 2, 10})
-    EXPECT_LE(alarms([=](std::uint64_t t) { return drifting(t, 0, steps); }), kMost) << steps;
+    EXPECT_LE(alarms([=](std::uint64_t t) { return drifting(t, 0, steps); }), kMax) << steps;
 }
 
 /// The capital by the ranks alone, which are all that a score has where none are equal.

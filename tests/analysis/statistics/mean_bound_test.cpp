@@ -42,9 +42,9 @@ double plain_hb(const std::vector<double>& losses, double a) {
       {1.0, std::exp(-n * kl), std::exp(1.0) * plain_cdf(static_cast<int>(std::ceil(n * mean - 1e-9)), n, a)});
 }
 
-/// `most`: the largest bet, until the first loss that is not 0 if `few`. Every estimate from scratch, as the paper
+/// `maximum`: the largest bet, until the first loss that is not 0 if `few`. Every estimate from scratch, as the paper
 /// defines it.
-double plain_wsr(const std::vector<double>& losses, double a, double alpha, double most, bool few = false) {
+double plain_wsr(const std::vector<double>& losses, double a, double alpha, double maximum, bool few = false) {
   const auto n = static_cast<double>(losses.size());
   const auto mean_after = [&](std::size_t t) {
     double sum = 0.5;
@@ -61,7 +61,7 @@ double plain_wsr(const std::vector<double>& losses, double a, double alpha, doub
     const bool zeros =
         std::all_of(losses.begin(), losses.begin() + static_cast<std::ptrdiff_t>(t), [](double x) { return x == 0; });
     const double bet =
-        few && zeros ? most : std::min(most, std::sqrt(2 * std::log(1 / alpha) / (n * variance_after(t))));
+        few && zeros ? maximum : std::min(maximum, std::sqrt(2 * std::log(1 / alpha) / (n * variance_after(t))));
     capital *= 1 + bet * (a - losses[t]);
     largest = std::max(largest, capital);
   }

@@ -172,13 +172,13 @@ TEST(Guarantees, TheBootstrapPassesSkewedDeficitsFarTooOften) {
   const struct {
     std::size_t n;
     int trials;
-    double least, most;
+    double minimum, maximum;
   } cases[] = {{8, 2000, 0.3, 0.42}, {32, 600, 0.18, 0.32}};
-  for (const auto& [n, trials, least, most] : cases) {
+  for (const auto& [n, trials, minimum, maximum] : cases) {
     const int wrong = false_certificates(MeanBound::bootstrap, n, trials, mean, clip, random);
     report("skewed deficits, bootstrap", n, wrong, trials);
-    EXPECT_GE(wrong, least * trials);
-    EXPECT_LE(wrong, most * trials);
+    EXPECT_GE(wrong, minimum * trials);
+    EXPECT_LE(wrong, maximum * trials);
   }
 }
 

@@ -28,16 +28,16 @@ double optimum(const Instance& choices, double budget, std::size_t unit = 0, dou
 
 /// The largest saving of loss by one step between choices of a unit: what rounding the relaxation can cost.
 double largest_step(const Instance& choices) {
-  double most = 0;
+  double maximum = 0;
   for (const auto& own : choices) {
-    double least = kInfinity, worst = 0;
+    double minimum = kInfinity, worst = 0;
     for (const UnitChoice& choice : own) {
-      least = std::min(least, choice.loss);
+      minimum = std::min(minimum, choice.loss);
       worst = std::max(worst, choice.loss);
     }
-    most = std::max(most, worst - least);
+    maximum = std::max(maximum, worst - minimum);
   }
-  return most;
+  return maximum;
 }
 
 void check(const Instance& choices, double budget) {

@@ -47,7 +47,7 @@ Alarms alarms(double certified, double later, const Guarantee& guarantee) {
   return found;
 }
 
-const double kMost = 0.05 + 4 * std::sqrt(0.05 * 0.95 / 1500);
+const double kMax = 0.05 + 4 * std::sqrt(0.05 * 0.95 / 1500);
 
 TEST(Monitoring, EvidenceStaysANumber) {
   const Guarantee guarantee{.max_violating = 0.001};
@@ -59,12 +59,12 @@ TEST(Monitoring, EvidenceStaysANumber) {
 
 TEST(Monitoring, FalseAlarmsStayWithinTheLevel) {
   const Alarms exact = alarms(0.1, 0.1, {});  // exactly what is allowed, and the same prompts as before
-  EXPECT_LE(exact.guarantee, kMost);
-  EXPECT_LE(exact.drift, kMost);
+  EXPECT_LE(exact.guarantee, kMax);
+  EXPECT_LE(exact.drift, kMax);
   // Of means: the mean loss of the first target is what is allowed, that of the second nothing.
   const Guarantee mean{.kind = GuaranteeKind::mean, .clip = 1};
   const double allowed = 0.1, rest = 0.0055;  // the mean deficit of those that do not violate, about
-  EXPECT_LE(alarms(0.1, (allowed - rest) / 0.5, mean).guarantee, kMost);
+  EXPECT_LE(alarms(0.1, (allowed - rest) / 0.5, mean).guarantee, kMax);
 }
 
 /// The prompts that certify are those that chose the setting, so that they look a little better there than later ones:
@@ -93,9 +93,9 @@ TEST(Monitoring, ChoosingASettingIsNoDrift) {
     drift += seen.drift.alarm ? 1 : 0;
   }
   ASSERT_GT(recommended, kTrials / 2);
-  const double most = 0.05 * kTrials + 4 * std::sqrt(0.05 * 0.95 * kTrials);
-  EXPECT_LE(guarantee, most);
-  EXPECT_LE(drift, most);
+  const double maximum = 0.05 * kTrials + 4 * std::sqrt(0.05 * 0.95 * kTrials);
+  EXPECT_LE(guarantee, maximum);
+  EXPECT_LE(drift, maximum);
 }
 
 TEST(Monitoring, SeesWhatHasChanged) {

@@ -113,13 +113,13 @@ TEST(Target, ListsRefuseOneNumberTwice) {
 TEST(Target, Float32RoundingOfTheValueMeetsIt) {
   for (const double value : {0.999, 0.9999, 0.99999, 0.9, 0.1, 0.01, 1.0, 0.0}) {
     const auto stored = static_cast<float>(value);
-    Target least = parse_target("recall>=0.9"), most = parse_target("lse_error<=0.9");
-    least.value = most.value = value;
-    EXPECT_TRUE(least.is_met_by(stored)) << value;
-    EXPECT_TRUE(most.is_met_by(stored)) << value;
+    Target minimum = parse_target("recall>=0.9"), maximum = parse_target("lse_error<=0.9");
+    minimum.value = maximum.value = value;
+    EXPECT_TRUE(minimum.is_met_by(stored)) << value;
+    EXPECT_TRUE(maximum.is_met_by(stored)) << value;
     if (value == 0) continue;
-    EXPECT_FALSE(least.is_met_by(std::nextafter(std::nextafter(stored, -1.0F), -1.0F))) << value;
-    EXPECT_FALSE(most.is_met_by(std::nextafter(std::nextafter(stored, 2.0F), 2.0F))) << value;
+    EXPECT_FALSE(minimum.is_met_by(std::nextafter(std::nextafter(stored, -1.0F), -1.0F))) << value;
+    EXPECT_FALSE(maximum.is_met_by(std::nextafter(std::nextafter(stored, 2.0F), 2.0F))) << value;
   }
 }
 

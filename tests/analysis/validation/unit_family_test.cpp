@@ -98,7 +98,7 @@ TEST(UnitFamily, UnitsWithoutAnySettingStayDense) {
 /// Of very long families: the first, the last, and no more than asked for, also where io rises and falls.
 TEST(UnitFamily, Thinning) {
   for (const bool io_falls : {true, false})
-    for (const std::size_t most : {2, 3, 10, 50}) {
+    for (const std::size_t maximum : {2, 3, 10, 50}) {
       Family made = made_family(300, 20, 5, io_falls);
       std::mt19937_64 random(9);
       std::uniform_real_distribution<double> uniform;
@@ -106,14 +106,14 @@ TEST(UnitFamily, Thinning) {
       if (!io_falls)  // the whole way comes back to where it began
         for (std::size_t u = 0; u < 300; ++u) made.losses.io[u * 20 + made.order[19]] = 1;
       const auto all = make_family(made.losses, made.units, made.order, 1'000'000);
-      const auto thin = make_family(made.losses, made.units, made.order, most);
+      const auto thin = make_family(made.losses, made.units, made.order, maximum);
       ASSERT_GT(all.size(), 1000u);
-      EXPECT_LE(thin.size(), most);
-      EXPECT_GE(thin.size(), std::min<std::size_t>(most, 2));
+      EXPECT_LE(thin.size(), maximum);
+      EXPECT_GE(thin.size(), std::min<std::size_t>(maximum, 2));
       EXPECT_EQ(thin.front().slack, all.front().slack);
       EXPECT_EQ(thin.back().slack, all.back().slack);
       EXPECT_EQ(thin.back().assignment, all.back().assignment);
-      if (most == 50) {
+      if (maximum == 50) {
         EXPECT_GE(thin.size(), 30u) << "about as many as asked for";
       }
       check(made, thin);

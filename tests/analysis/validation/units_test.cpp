@@ -182,16 +182,16 @@ TEST_F(Units, LossesAreTheWorstAndTheMeanOverPrompts) {
     for (std::size_t s = 0; s < 3; ++s) {
       double worst = 0, mean = 0, read = 0;
       for (const std::size_t p : prompts) {
-        float least = kNaNf;
+        float minimum = kNaNf;
         double errors = 0, ios = 0;
         for (std::int64_t n = 0; n < 2; ++n)
           for (std::int64_t h = units[u].first_head; h < units[u].first_head + 3; ++h) {
             const CellPlace at{p, kLayers[units[u].row], n, h, s};
-            if (const float x = recall(at); !(least <= x) && !std::isnan(x)) least = x;
+            if (const float x = recall(at); !(minimum <= x) && !std::isnan(x)) minimum = x;
             errors += static_cast<double>(lse_error(at)) / 6;
             ios += static_cast<double>(io(at)) / 6;
           }
-        const double a = targets[0].relative_deficit(static_cast<double>(least)),
+        const double a = targets[0].relative_deficit(static_cast<double>(minimum)),
                      b = targets[1].relative_deficit(errors);
         worst = std::max({worst, a, b});
         mean += (a + b) / 3;

@@ -109,10 +109,10 @@ TEST_F(Verdicts, OffendersAreSortedAndCounted) {
             plain.push_back(one);
           }
   std::ranges::sort(plain, {}, &Offender::value);
-  for (const std::size_t most : {1u, 5u, 1000u}) {
-    const Offenders found = find_offenders(set, targets, misses, same_setting(set, 1), most);
+  for (const std::size_t maximum : {1u, 5u, 1000u}) {
+    const Offenders found = find_offenders(set, targets, misses, same_setting(set, 1), maximum);
     EXPECT_EQ(found.count, static_cast<std::int64_t>(plain.size()));
-    ASSERT_EQ(found.worst.size(), std::min<std::size_t>(most, plain.size()));
+    ASSERT_EQ(found.worst.size(), std::min<std::size_t>(maximum, plain.size()));
     for (std::size_t i = 0; i < found.worst.size(); ++i) {
       EXPECT_EQ(found.worst[i].value, plain[i].value);
       EXPECT_EQ(found.worst[i].prompt, plain[i].prompt);

@@ -96,14 +96,14 @@ TEST_F(BadDumpStorageTest, SourceOfAVirtualDataSetIsNotOpened) {
   EXPECT_EQ(error_after([&](const Edit& e) {
               const Handle properties = own(H5Pcreate(H5P_DATASET_CREATE));
               const hsize_t extents[]{2, 40, 8};
-              const hsize_t most[]{2, H5S_UNLIMITED, 8};
+              const hsize_t maximum[]{2, H5S_UNLIMITED, 8};
               const hsize_t start[]{0, 0, 0};
               const hsize_t count[]{2, H5S_UNLIMITED, 8};
-              const Handle space = own(H5Screate_simple(3, extents, most));
+              const Handle space = own(H5Screate_simple(3, extents, maximum));
               done(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start, nullptr, count, nullptr));
               done(H5Pset_virtual(properties.get(), space.get(), source.c_str(), "/k", space.get()));
               e.remove(kLayer + "/k");
-              const Handle whole = own(H5Screate_simple(3, extents, most));
+              const Handle whole = own(H5Screate_simple(3, extents, maximum));
               // Without handles that would open the source at their end.
               done(H5Dcreate2(e.file(), (kLayer + "/k").c_str(), half_.get(), whole.get(), H5P_DEFAULT,
                               properties.get(), H5P_DEFAULT));

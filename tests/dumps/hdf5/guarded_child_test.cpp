@@ -228,9 +228,9 @@ TEST(GuardedChildTest, NoteObjectDoesNothingInTheParent) { note_object("/no/chil
 TEST(GuardedChildTest, TooFewDescriptorsAreNoDamage) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  for (rlim_t most = 3; most < 12; ++most) {
+  for (rlim_t maximum = 3; maximum < 12; ++maximum) {
     rlimit few = before;
-    few.rlim_cur = most;
+    few.rlim_cur = maximum;
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
     std::string said;
     try {
@@ -239,7 +239,7 @@ TEST(GuardedChildTest, TooFewDescriptorsAreNoDamage) {
     } catch (const LimitError& error) {
       said = error.what();
     }
-    EXPECT_TRUE(most >= 6 || said.starts_with("a.h5: too many open files (ulimit -n is ")) << said;
+    EXPECT_TRUE(maximum >= 6 || said.starts_with("a.h5: too many open files (ulimit -n is ")) << said;
   }
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }

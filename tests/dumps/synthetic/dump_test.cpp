@@ -146,8 +146,8 @@ void expect_structure(HeadKind kind, const Row& row, const AttentionLayer& layer
       const std::vector<double> scores = sorted_scores(row, options.sink_tokens);
       std::map<double, int> times;
       for (std::size_t i = 0; i < 16; ++i) ++times[scores[i]];
-      const auto most = std::ranges::max_element(times, {}, [](const auto& entry) { return entry.second; });
-      EXPECT_GE(most->second, 8) << "identical keys have identical scores";
+      const auto maximum = std::ranges::max_element(times, {}, [](const auto& entry) { return entry.second; });
+      EXPECT_GE(maximum->second, 8) << "identical keys have identical scores";
       EXPECT_LT(scores[0] - scores[15], 0.1) << "the others are near";
       EXPECT_GT(scores[15] - scores[16], 0.1) << "and all stand out";
       break;

@@ -62,8 +62,8 @@ TEST(HtmlReport, LosesDigitsThenArraysUntilItFits) {
   EXPECT_LE(fewer.html.size(), whole.html.size() / 2);
   EXPECT_THAT(fewer.html, HasSubstr("are left out"));
 
-  const HtmlReport least = html_report(example(4), 0);
-  EXPECT_EQ(least.left_out, 3u) << "rank 0 stays";
+  const HtmlReport minimum = html_report(example(4), 0);
+  EXPECT_EQ(minimum.left_out, 3u) << "rank 0 stays";
 }
 
 TEST(HtmlReport, EqualArraysAreStoredOnce) {

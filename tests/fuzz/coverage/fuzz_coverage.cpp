@@ -10,7 +10,7 @@
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/fuzz_targets.h"
 
-extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most);
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t maximum);
 
 namespace attest::fuzz {
 namespace {
@@ -48,17 +48,17 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
 }
 
 /// Half of the changes know the format, as those of fuzz_readers do; HDF5 files are not made in the process that reads.
-std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
+std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t maximum, unsigned seed) {
   using namespace attest;
   std::string changed;
   if (RandomStream random(seed); !fuzz::chosen().is_hdf5() && random.below(4) == 0) {
     changed = fuzz::reader().make(random);
   } else {
-    size = LLVMFuzzerMutate(data, size, most);
+    size = LLVMFuzzerMutate(data, size, maximum);
     changed.assign(reinterpret_cast<const char*>(data), size);
     if (random.below(8) != 0) fuzz::reader().repair(changed);
   }
-  size = std::min(changed.size(), most);
+  size = std::min(changed.size(), maximum);
   std::memcpy(data, changed.data(), size);
   return size;
 }

@@ -95,12 +95,12 @@ TEST_P(MergeLevelsCuda, AddsUpWhatIsPresent) {
   const std::vector<double> lse = gpu.download(out.lse, static_cast<std::size_t>(kRows) * settings);
   for (int r = 0; r < kRows; ++r)
     for (int i = 0; i < settings; ++i) {
-      double most = -std::numeric_limits<double>::infinity(), weight = 0;
-      for (int level = 0; level <= i; ++level) most = std::max(most, static_cast<double>(max[r][level]));
+      double maximum = -std::numeric_limits<double>::infinity(), weight = 0;
+      for (int level = 0; level <= i; ++level) maximum = std::max(maximum, static_cast<double>(max[r][level]));
       Row value(dim, 0.0), magnitude(dim, 0.0);
       for (int level = 0; level <= i; ++level) {
         if (sum[r][level] == 0) continue;
-        const double share = std::exp(max[r][level] - most);
+        const double share = std::exp(max[r][level] - maximum);
         weight += share * sum[r][level];
         for (std::size_t p = 0; p < splits.size(); ++p)
           for (int split = 0; split < splits[p]; ++split) {
@@ -117,7 +117,7 @@ TEST_P(MergeLevelsCuda, AddsUpWhatIsPresent) {
         for (int d = 0; d < dim; ++d) ASSERT_EQ(output[cell * dim + d], 0);
         continue;
       }
-      ASSERT_LE(std::fabs(lse[cell] - (most + std::log(weight))), kDouble * (1 + std::fabs(most)));
+      ASSERT_LE(std::fabs(lse[cell] - (maximum + std::log(weight))), kDouble * (1 + std::fabs(maximum)));
       for (int d = 0; d < dim; ++d)
         ASSERT_LE(std::fabs(output[cell * dim + d] - value[d] / weight),
                   kFloat * std::fabs(value[d] / weight) + kDouble * magnitude[d] / weight)

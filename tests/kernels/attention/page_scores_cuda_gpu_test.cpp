@@ -21,9 +21,10 @@ struct PlainBound {
 PlainBound plain_bound(const Query& query, int h, int begin, int end) {
   double sum = 0, magnitude = 0;
   for (int d = 0; d < query.dim(); ++d) {
-    double least = query.k(begin, d), most = least;
-    for (int j = begin; j < end; ++j) least = std::min(least, query.k(j, d)), most = std::max(most, query.k(j, d));
-    const double term = std::max(query.q(h, d) * most, query.q(h, d) * least);
+    double minimum = query.k(begin, d), maximum = minimum;
+    for (int j = begin; j < end; ++j)
+      minimum = std::min(minimum, query.k(j, d)), maximum = std::max(maximum, query.k(j, d));
+    const double term = std::max(query.q(h, d) * maximum, query.q(h, d) * minimum);
     sum += term;
     magnitude += std::fabs(term);
   }

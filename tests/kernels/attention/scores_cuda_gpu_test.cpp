@@ -174,12 +174,12 @@ TEST_P(ScoresOfTypeCuda, DoNotDependOnTheRowsBesideThem) {
   Gpu gpu;
   const DeviceLayer on(Case{"", 1, 7, 192, 64, GetParam(), {15, 127, 128, 200, 254, 255, 256, 257, 300, 301}}, gpu);
   Rows<float> together;
-  for (int most : {64, 16, 5}) {
+  for (int maximum : {64, 16, 5}) {
     const RaggedRows<float> scores = gpu.take_rows<float>(on.visible, on.rows.stride);
-    cuda_scores(on.first_rows(on.rows.num_rows, most, gpu), on.kv, on.queries, scores.items, {}, gpu.stream);
+    cuda_scores(on.first_rows(on.rows.num_rows, maximum, gpu), on.kv, on.queries, scores.items, {}, gpu.stream);
     const Rows<float> found = gpu.download_rows(scores);
     if (together.empty()) together = found;
-    EXPECT_TRUE(found == together) << "in batches of " << most;
+    EXPECT_TRUE(found == together) << "in batches of " << maximum;
   }
 }
 

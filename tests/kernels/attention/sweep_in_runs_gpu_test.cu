@@ -112,12 +112,12 @@ TEST_P(SweepOfTypeInRuns, SumsDoNotDependOnTheRowsBesideThem) {
   for (int settings : {1, 5, 70})
     for (Runs runs : kAllRuns) {
       std::vector<double> together;
-      for (int most : {64, 16, 5}) {
+      for (int maximum : {64, 16, 5}) {
         Gpu gpu;
         SweepView view = random_sweep(on, settings, runs, 2, gpu).view;
         view.sums = take_level_sums(on.rows, settings, gpu.arena);
         cuda_sum_levels(on.rows, view, gpu.stream);
-        const DeviceRows rows = on.first_rows(on.rows.num_rows, most, gpu);
+        const DeviceRows rows = on.first_rows(on.rows.num_rows, maximum, gpu);
         const LevelPartials partials = take_partials(rows, settings, 130, gpu.arena, gpu.stream);
         sweep_in_runs(rows, on.kv, view, ExactValues{}, partials, sweep_order(on.kv.type), gpu.stream);
         const HostPartials found(partials, rows.num_rows, settings, gpu);
@@ -128,7 +128,7 @@ TEST_P(SweepOfTypeInRuns, SumsDoNotDependOnTheRowsBesideThem) {
               for (int d = 0; d < 130; ++d)
                 sums.push_back(found.has(split, r, level) ? found.value(split, r, level, d) : 0);
         if (together.empty()) together = sums;
-        EXPECT_TRUE(sums == together) << settings << " settings, runs: " << name_of(runs) << ", batches of " << most;
+        EXPECT_TRUE(sums == together) << settings << " settings, runs: " << name_of(runs) << ", batches of " << maximum;
       }
     }
 }

@@ -109,10 +109,10 @@ class PlainDecode {
       Row out(static_cast<std::size_t>(value_dim), 0.0);
       double lse = -std::numeric_limits<double>::infinity();
       if (!s.empty()) {
-        const double most = *std::max_element(s.begin(), s.end());
+        const double maximum = *std::max_element(s.begin(), s.end());
         double sum = 0;
-        for (double x : s) sum += std::exp(x - most);
-        lse = most + std::log(sum);
+        for (double x : s) sum += std::exp(x - maximum);
+        lse = maximum + std::log(sum);
         for (std::size_t i = 0; i < tokens.size(); ++i) {
           const double weight = std::exp(s[i] - lse);
           for (int d = 0; d < value_dim; ++d)

@@ -103,9 +103,9 @@ class OrderedImage : public OnGpu {};
 
 TEST_F(OrderedImage, AscendsWithTheValue) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity(), kLargest = std::numeric_limits<float>::max(),
-                  kLeast = std::numeric_limits<float>::denorm_min();
-  const std::vector<float> values{-kInfinity, -kLargest, -1.5f, -1, -1e-30f, -kLeast,  -0.0f,    0.0f,
-                                  kLeast,     1e-30f,    1,     2,  1e30f,   kLargest, kInfinity};
+                  kMin = std::numeric_limits<float>::denorm_min();
+  const std::vector<float> values{-kInfinity, -kLargest, -1.5f, -1, -1e-30f, -kMin,    -0.0f,    0.0f,
+                                  kMin,       1e-30f,    1,     2,  1e30f,   kLargest, kInfinity};
   Gpu gpu;
   auto* images = gpu.arena.take<std::uint32_t>(values.size());
   auto* back = gpu.arena.take<float>(values.size());

@@ -13,9 +13,9 @@
 namespace attest::test {
 
 inline double magnitude(const Row& x) {
-  double most = 0;
-  for (double value : x) most = std::max(most, std::fabs(value));
-  return most;
+  double maximum = 0;
+  for (double value : x) maximum = std::max(maximum, std::fabs(value));
+  return maximum;
 }
 inline double lowest(const Row& x) { return *std::min_element(x.begin(), x.end()); }
 inline double highest(const Row& x) { return *std::max_element(x.begin(), x.end()); }
@@ -223,10 +223,10 @@ inline Row plain_ds_mla(const Row& x, int latent) {
   Row out = x;
   for (int begin = 0; begin < latent; begin += 128) {
     const Row tile(x.begin() + begin, x.begin() + begin + 128);
-    const double least = std::max(f32(magnitude(tile) / 448), f32(1e-4));
+    const double minimum = std::max(f32(magnitude(tile) / 448), f32(1e-4));
     double s = 1;
-    while (s < least) s *= 2;
-    while (s / 2 >= least) s /= 2;
+    while (s < minimum) s *= 2;
+    while (s / 2 >= minimum) s /= 2;
     for (int d = begin; d < begin + 128; ++d)
       out[static_cast<std::size_t>(d)] = to_e4m3(f32(x[static_cast<std::size_t>(d)] / s)) * s;
   }

@@ -45,11 +45,11 @@ TEST(RoundToE4m3, NearestValueOfTheTableTiesToEvenMantissa) {
 }
 
 /// Towards zero, by arithmetic on exponents.
-double cut(double x, int digits, int least, double largest) {
+double cut(double x, int digits, int minimum, double largest) {
   if (x == 0) return x;
   int exponent = 0;
   std::frexp(x, &exponent);
-  const double unit = std::ldexp(1.0, std::max(exponent - digits, least));
+  const double unit = std::ldexp(1.0, std::max(exponent - digits, minimum));
   return std::clamp(std::trunc(x / unit) * unit, -largest, largest);
 }
 

@@ -20,12 +20,12 @@ Rows<double> centred_keys(const HeadData& data, const float* mean, int visible) 
 
 /// The largest magnitude among the tokens that share a scale with token j.
 double plain_range(SaleKeyScale kind, const Rows<double>& keys, int j) {
-  double most = 0;
+  double maximum = 0;
   for (int other = 0; other < static_cast<int>(keys.size()); ++other) {
     const bool shares = kind == SaleKeyScale::token ? other == j : other / 32 == j / 32 && other % 8 / 2 == j % 8 / 2;
-    for (double x : keys[other]) most = shares ? std::max(most, std::fabs(x)) : most;
+    for (double x : keys[other]) maximum = shares ? std::max(maximum, std::fabs(x)) : maximum;
   }
-  return most;
+  return maximum;
 }
 
 double plain_code(double x, double range) { return range == 0 ? 0 : half_even(f32(f32(x * 7) / range)); }

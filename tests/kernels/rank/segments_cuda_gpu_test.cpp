@@ -61,14 +61,14 @@ TEST_P(SegmentsCuda, Maxima) {
     expected_refined.emplace_back();
     expected_widened.emplace_back();
     for (int segment = 0; segment < segments.wanted[r]; ++segment) {
-      double most = -1e300, max_refined = -1e300;
+      double maximum = -1e300, max_refined = -1e300;
       for (int i = segment * width; i < segments.end(r, segment, width); ++i) {
-        most = std::max(most, segments.value(r, i));
+        maximum = std::max(maximum, segments.value(r, i));
         max_refined =
             std::max(max_refined, segments.value(r, i) + static_cast<double>(low[r][static_cast<std::size_t>(i)]));
       }
-      expected.back().push_back(static_cast<float>(most));
-      expected_widened.back().push_back(most);
+      expected.back().push_back(static_cast<float>(maximum));
+      expected_widened.back().push_back(maximum);
       expected_refined.back().push_back(max_refined);
     }
   }

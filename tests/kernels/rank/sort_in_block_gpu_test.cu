@@ -55,10 +55,10 @@ TEST_F(BlockSortCuda, OfEightWarps) {
 }
 
 TEST_F(BlockSortCuda, OfAWholeBlock) {
-  int device = 0, most = 0;
+  int device = 0, maximum = 0;
   ATTEST_CUDA(cudaGetDevice(&device));
-  ATTEST_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  const bool whole = BlockSort<1024>::bytes(BlockSort<1024>::kMaxItems) <= static_cast<std::size_t>(most);
+  ATTEST_CUDA(cudaDeviceGetAttribute(&maximum, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  const bool whole = BlockSort<1024>::bytes(BlockSort<1024>::kMaxItems) <= static_cast<std::size_t>(maximum);
   const int longest = whole ? BlockSort<1024>::kMaxItems : 16384;
   expect_sorted<1024>({1, 1023, 10000, longest - 1, longest}, longest);
 }

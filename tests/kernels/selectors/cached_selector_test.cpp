@@ -58,19 +58,19 @@ void select(Selected& into, const std::string& text, const Case& c, const KvHead
 /// Softmax over the kept tokens of scores and values of a head of stored numbers.
 Row plain_output(const Query& query, int h, const Level* levels, int setting) {
   const Row scores = query.exact_row(h);
-  double most = -std::numeric_limits<double>::infinity(), sum = 0;
+  double maximum = -std::numeric_limits<double>::infinity(), sum = 0;
   for (std::size_t j = 0; j < scores.size(); ++j)
-    if (levels[j] <= setting) most = std::max(most, scores[j]);
+    if (levels[j] <= setting) maximum = std::max(maximum, scores[j]);
   Row out(static_cast<std::size_t>(query.value_dim()), 0.0);
   for (std::size_t j = 0; j < scores.size(); ++j) {
     if (levels[j] > setting) continue;
-    const double weight = std::exp(scores[j] - most);
+    const double weight = std::exp(scores[j] - maximum);
     sum += weight;
     for (int d = 0; d < query.value_dim(); ++d)
       out[static_cast<std::size_t>(d)] += weight * query.v(static_cast<std::int64_t>(j), d);
   }
   if (query.head->sinks.size() > 0 && sum > 0)
-    sum += std::exp(static_cast<double>(query.head->sinks[static_cast<std::size_t>(h)]) - most);
+    sum += std::exp(static_cast<double>(query.head->sinks[static_cast<std::size_t>(h)]) - maximum);
   for (double& x : out) x = sum > 0 ? x / sum : 0;
   return out;
 }

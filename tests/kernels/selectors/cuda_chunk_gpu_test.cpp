@@ -14,28 +14,28 @@ TEST_P(CudaChunkTest, CountsAreKnownOnBothSides) {
   const auto rows = static_cast<std::size_t>(on.chunk.rows.num_rows);
   const RowCounts pages(on.chunk, [](std::int64_t visible) { return (visible + 15) / 16; });
   const RowCounts doubled(on.chunk, pages, [](std::int64_t count) { return 2 * count + 1; });
-  int most = 0;
+  int maximum = 0;
   std::vector<int> expected, expected_doubled;
   for (int visible : on.on.visible) {
     expected.push_back((visible + 15) / 16);
     expected_doubled.push_back(2 * expected.back() + 1);
-    most = std::max(most, expected.back());
+    maximum = std::max(maximum, expected.back());
   }
   EXPECT_EQ(pages.host, expected);
   EXPECT_EQ(on.gpu.download(pages.device, rows), expected);
-  EXPECT_EQ(pages.max, most);
+  EXPECT_EQ(pages.max, maximum);
   EXPECT_EQ(doubled.host, expected_doubled);
   EXPECT_EQ(on.gpu.download(doubled.device, rows), expected_doubled);
-  EXPECT_EQ(doubled.max, 2 * most + 1);
+  EXPECT_EQ(doubled.max, 2 * maximum + 1);
 
   const RaggedRows<float> ragged = on.chunk.take_ragged<float>(pages);
-  EXPECT_EQ(ragged.items.stride, most);
+  EXPECT_EQ(ragged.items.stride, maximum);
   EXPECT_EQ(ragged.counts, pages.device);
   EXPECT_EQ(ragged.rows, on.chunk.rows.num_rows);
-  EXPECT_EQ(ragged.max_count, most);
+  EXPECT_EQ(ragged.max_count, maximum);
   const RowValues values = on.chunk.values(on.chunk.exact, pages), all = on.chunk.visible_values(on.chunk.exact);
   EXPECT_EQ(values.counts, pages.device);
-  EXPECT_EQ(values.max_count, most);
+  EXPECT_EQ(values.max_count, maximum);
   EXPECT_EQ(values.row(1), on.chunk.exact + on.chunk.rows.stride);
   EXPECT_EQ(all.counts, on.chunk.rows.visible);
   EXPECT_EQ(all.max_count, on.chunk.rows.max_length);

@@ -34,14 +34,14 @@ PlainForm imported(const std::string& options) {
       std::vector<Kept> kept;
       for (const Row& values : entries) {
         Kept items;
-        const double most = *std::max_element(values.begin(), values.end());
+        const double maximum = *std::max_element(values.begin(), values.end());
         if (o.is("rule", "topp"))
-          items = smallest_share(most == -std::numeric_limits<double>::infinity()
+          items = smallest_share(maximum == -std::numeric_limits<double>::infinity()
                                      ? Row(values.size(), 1 / static_cast<double>(values.size()))
                                      : softmax(values),
                                  setting, Kept(values.size(), 1));
         else if (o.is("rule", "topdelta"))
-          for (double x : values) items.push_back(x >= most - setting);
+          for (double x : values) items.push_back(x >= maximum - setting);
         else
           items = best_n(values, std::max(1.0, std::floor(setting / static_cast<double>(width))));
         Kept tokens;

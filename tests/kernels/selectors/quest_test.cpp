@@ -12,12 +12,12 @@ std::vector<Row> plain_page_scores(const Query& query, std::int64_t page) {
     for (std::int64_t begin = 0; begin < query.length(); begin += page) {
       double bound = 0;
       for (int d = 0; d < query.dim(); ++d) {
-        double least = query.k(begin, d), most = least;
+        double minimum = query.k(begin, d), maximum = minimum;
         for (std::int64_t j = begin; j < std::min(begin + page, query.length()); ++j) {
-          least = std::min(least, query.k(j, d));
-          most = std::max(most, query.k(j, d));
+          minimum = std::min(minimum, query.k(j, d));
+          maximum = std::max(maximum, query.k(j, d));
         }
-        bound += std::max(query.q(h, d) * least, query.q(h, d) * most);
+        bound += std::max(query.q(h, d) * minimum, query.q(h, d) * maximum);
       }
       scores[static_cast<std::size_t>(h)].push_back(query.score_of(bound));
     }

@@ -104,17 +104,17 @@ TEST(Twilight, ExactRuleKeepsTheSmallestSet) {
       for (int i = 0; i < 3; ++i) {
         const std::span<const double> s = std::as_const(found.estimate->scores).row(r, 411);
         const Row w = softmax(Row(s.begin(), s.end()));
-        double sum = 0, least = 1, max_dropped = 0;
+        double sum = 0, minimum = 1, max_dropped = 0;
         for (std::size_t j = 0; j < w.size(); ++j) {
           if (found.levels.row(r)[j] <= i)
-            sum += w[j], least = std::min(least, w[j]);
+            sum += w[j], minimum = std::min(minimum, w[j]);
           else
             max_dropped = std::max(max_dropped, w[j]);
         }
         const double p = grids[0].values[static_cast<std::size_t>(i)];
         EXPECT_GE(sum, p - 1e-6);
-        EXPECT_LT(sum - least, p - 1e-6);
-        EXPECT_GE(least, max_dropped);
+        EXPECT_LT(sum - minimum, p - 1e-6);
+        EXPECT_GE(minimum, max_dropped);
         EXPECT_GT(max_dropped, 0);
       }
   }

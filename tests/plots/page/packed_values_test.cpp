@@ -15,11 +15,11 @@ namespace {
 
 /// What experiments/report/page/arrays.js makes of a code.
 double number_of(std::uint32_t code, int digits) {
-  const double least = std::pow(10, digits - 1), size = code >> 1;
+  const double minimum = std::pow(10, digits - 1), size = code >> 1;
   double number = size / 1e7;
-  if (size >= 10 * least) {
-    const double above = size - 10 * least, exponent = std::floor(above / (9 * least)) - 6;
-    number = (least + std::fmod(above, 9 * least)) * std::pow(10, exponent);
+  if (size >= 10 * minimum) {
+    const double above = size - 10 * minimum, exponent = std::floor(above / (9 * minimum)) - 6;
+    number = (minimum + std::fmod(above, 9 * minimum)) * std::pow(10, exponent);
   }
   return (code & 1) != 0 ? -number : number;
 }

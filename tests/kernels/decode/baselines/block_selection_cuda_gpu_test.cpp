@@ -82,25 +82,25 @@ class BlockSelectionCuda : public OnGpuWith<Shape> {
   /// Runs a selection twice and returns its masks, one vector per pair, after checking counts and padding.
   template <class Select>
   std::vector<Kept> select(const ExactCache& on, Select&& enqueue) {
-    const auto most = static_cast<std::size_t>(on.max_sub_blocks(GetParam().sub_block));
+    const auto maximum = static_cast<std::size_t>(on.max_sub_blocks(GetParam().sub_block));
     const auto pairs = static_cast<std::size_t>(on.pairs());
-    BlockSelection selection{gpu->arena.take<std::uint8_t>(pairs * most), gpu->arena.take<int>(pairs)};
+    BlockSelection selection{gpu->arena.take<std::uint8_t>(pairs * maximum), gpu->arena.take<int>(pairs)};
     std::vector<std::uint8_t> first, mask;
     for (int run = 0; run < 2; ++run) {
-      ATTEST_CUDA(cudaMemsetAsync(selection.mask, 0xFF, pairs * most, gpu->stream));
+      ATTEST_CUDA(cudaMemsetAsync(selection.mask, 0xFF, pairs * maximum, gpu->stream));
       ATTEST_CUDA(cudaMemsetAsync(selection.counts, 0xFF, pairs * sizeof(int), gpu->stream));
       replay(*gpu, [&] { enqueue(selection); });
-      mask = gpu->download(selection.mask, pairs * most);
+      mask = gpu->download(selection.mask, pairs * maximum);
       if (run == 0) first = mask;
     }
     EXPECT_EQ(first, mask);
     const std::vector<int> counts = gpu->download(selection.counts, pairs);
     std::vector<Kept> out;
     for (std::size_t pair = 0; pair < pairs; ++pair) {
-      const auto begin = mask.begin() + static_cast<std::ptrdiff_t>(pair * most);
+      const auto begin = mask.begin() + static_cast<std::ptrdiff_t>(pair * maximum);
       const int own = sub_blocks(static_cast<int>(pair));
-      EXPECT_EQ(std::count(begin + own, begin + static_cast<std::ptrdiff_t>(most), 0),
-                static_cast<std::ptrdiff_t>(most) - own)
+      EXPECT_EQ(std::count(begin + own, begin + static_cast<std::ptrdiff_t>(maximum), 0),
+                static_cast<std::ptrdiff_t>(maximum) - own)
           << "pair " << pair;
       EXPECT_EQ(std::count(begin, begin + own, 1), counts[pair]) << "pair " << pair;
       EXPECT_EQ(std::count(begin, begin + own, 0), own - counts[pair]) << "pair " << pair;
@@ -130,16 +130,16 @@ std::vector<int> descending(const std::vector<double>& values) {
 
 TEST_P(BlockSelectionCuda, TopKIsTheHeadOfTheSortedRow) {
   const ExactCache on = cache();
-  const int sub_block = GetParam().sub_block, most = on.max_sub_blocks(sub_block);
-  const std::vector<float> maxima = values(static_cast<std::size_t>(on.pairs()) * most);
+  const int sub_block = GetParam().sub_block, maximum = on.max_sub_blocks(sub_block);
+  const std::vector<float> maxima = values(static_cast<std::size_t>(on.pairs()) * maximum);
   const float* device = gpu->upload(maxima);
-  for (int keep : {1, 2, 9, 63, most / 4 + 1, most - 1, most, most + 100}) {
+  for (int keep : {1, 2, 9, 63, maximum / 4 + 1, maximum - 1, maximum, maximum + 100}) {
     const DeviceArena::Scope scope(gpu->arena);
     const std::vector<Kept> found = select(on, [&](const BlockSelection& selection) {
       cuda_select_top_k(on, sub_block, device, keep, selection, gpu->stream);
     });
     for (int pair = 0; pair < on.pairs(); ++pair) {
-      const auto begin = maxima.begin() + static_cast<std::ptrdiff_t>(pair) * most;
+      const auto begin = maxima.begin() + static_cast<std::ptrdiff_t>(pair) * maximum;
       const std::vector<double> row(begin, begin + sub_blocks(pair));
       Kept expected(row.size(), 0);
       const std::vector<int> order = descending(row);
@@ -151,8 +151,8 @@ TEST_P(BlockSelectionCuda, TopKIsTheHeadOfTheSortedRow) {
 
 TEST_P(BlockSelectionCuda, TopDeltaKeepsWhatOneHeadKeeps) {
   const ExactCache on = cache();
-  const int sub_block = GetParam().sub_block, most = on.max_sub_blocks(sub_block), per_block = 128 / sub_block;
-  const std::vector<float> maxima = values(static_cast<std::size_t>(on.pairs()) * most * on.group);
+  const int sub_block = GetParam().sub_block, maximum = on.max_sub_blocks(sub_block), per_block = 128 / sub_block;
+  const std::vector<float> maxima = values(static_cast<std::size_t>(on.pairs()) * maximum * on.group);
   const float* device = gpu->upload(maxima);
   for (int blocks : {1, 3})
     for (float delta : {0.0f, 2.5f, std::numeric_limits<float>::infinity()}) {
@@ -165,7 +165,7 @@ TEST_P(BlockSelectionCuda, TopDeltaKeepsWhatOneHeadKeeps) {
       for (int pair = 0; pair < on.pairs(); ++pair) {
         const int count = sub_blocks(pair), full = count / per_block;
         const auto at = [&](int place, int head) {
-          return maxima[(static_cast<std::size_t>(pair) * most + place) * on.group + head];
+          return maxima[(static_cast<std::size_t>(pair) * maximum + place) * on.group + head];
         };
         Kept expected(static_cast<std::size_t>(count), 0);
         for (int head = 0; head < on.group; ++head) {
@@ -198,16 +198,17 @@ TEST_P(BlockSelectionOfScoresCuda, TopPIsTheSmallestSetThatReachesTheShare) {
   // The device's masses and sums are off by less; within it of p a set is right with or without its last member.
   constexpr double kMassError = 1e-5;
   const ExactCache on = cache();
-  const int sub_block = GetParam().sub_block, most = on.max_sub_blocks(sub_block);
+  const int sub_block = GetParam().sub_block, maximum = on.max_sub_blocks(sub_block);
   // Sub-blocks with the same scores have the same mass: the value of a token is that of its place in the sub-block,
   // plus one of its sub-block.
   std::vector<float> scores(static_cast<std::size_t>(on.pairs() * on.max_tokens * on.group));
-  const std::vector<float> of_sub_block = values(static_cast<std::size_t>(on.pairs()) * (most + sub_block) * on.group);
+  const std::vector<float> of_sub_block =
+      values(static_cast<std::size_t>(on.pairs()) * (maximum + sub_block) * on.group);
   for (int pair = 0; pair < on.pairs(); ++pair)
     for (int token = 0; token < on.max_tokens; ++token)
       for (int head = 0; head < on.group; ++head)
         scores[(pair * on.max_tokens + token) * on.group + head] =
-            of_sub_block[(static_cast<std::size_t>(pair) * most + token / sub_block) * on.group + head] -
+            of_sub_block[(static_cast<std::size_t>(pair) * maximum + token / sub_block) * on.group + head] -
             static_cast<float>(token % sub_block % 16) / 8;
   const float* device = gpu->upload(scores);
   auto* scratch = gpu->arena.take<std::byte>(top_p_scratch(on, sub_block));
@@ -219,7 +220,7 @@ TEST_P(BlockSelectionOfScoresCuda, TopPIsTheSmallestSetThatReachesTheShare) {
     });
     for (int pair = 0; pair < on.pairs(); ++pair) {
       const int count = sub_blocks(pair);
-      Kept least(static_cast<std::size_t>(count), 0), largest = least;
+      Kept minimum(static_cast<std::size_t>(count), 0), largest = minimum;
       for (int head = 0; head < on.group; ++head) {
         std::vector<double> masses(static_cast<std::size_t>(count));
         for (int token = 0; token < count * sub_block; ++token)
@@ -227,14 +228,14 @@ TEST_P(BlockSelectionOfScoresCuda, TopPIsTheSmallestSetThatReachesTheShare) {
               std::exp(static_cast<double>(scores[(pair * on.max_tokens + token) * on.group + head]));
         const Kept low = top_p(masses, p - 1e-6 - kMassError), high = top_p(masses, p - 1e-6 + kMassError);
         for (int place = 0; place < count; ++place) {
-          least[place] |= low[place];
+          minimum[place] |= low[place];
           largest[place] |= high[place];
         }
       }
       for (int place = 0; place < count; ++place) {
-        uncertain += least[place] != largest[place] ? 1 : 0;
+        uncertain += minimum[place] != largest[place] ? 1 : 0;
         ++all;
-        ASSERT_LE(least[place], found[pair][place]) << "p " << p << ", pair " << pair << ", sub-block " << place;
+        ASSERT_LE(minimum[place], found[pair][place]) << "p " << p << ", pair " << pair << ", sub-block " << place;
         ASSERT_LE(found[pair][place], largest[place]) << "p " << p << ", pair " << pair << ", sub-block " << place;
       }
     }

@@ -151,14 +151,14 @@ inline void expect_attention(const ExactData& data, int pair, const Kept& kept, 
   for (int head = 0; head < group; ++head) {
     const std::vector<double> scores = data.scores(pair, head), magnitudes = data.magnitudes(pair, head);
     const double sink = sinks == nullptr ? -std::numeric_limits<double>::infinity() : sinks[data.sink_of(pair, head)];
-    double most = sink, sum = 0, magnitude = 0;
+    double maximum = sink, sum = 0, magnitude = 0;
     for (std::size_t t = 0; t < scores.size(); ++t)
-      if (kept[t]) most = std::max(most, scores[t]), magnitude = std::max(magnitude, magnitudes[t]);
+      if (kept[t]) maximum = std::max(maximum, scores[t]), magnitude = std::max(magnitude, magnitudes[t]);
     std::vector<double> out(static_cast<std::size_t>(dim)), absolute(out.size());
-    if (sinks != nullptr) sum += std::exp(sink - most);
+    if (sinks != nullptr) sum += std::exp(sink - maximum);
     for (std::size_t t = 0; t < scores.size(); ++t) {
       if (!kept[t]) continue;
-      const double weight = std::exp(scores[t] - most);
+      const double weight = std::exp(scores[t] - maximum);
       sum += weight;
       for (int d = 0; d < dim; ++d) {
         const double value = data.v.row(pair, static_cast<std::int64_t>(t))[d];
@@ -171,7 +171,7 @@ inline void expect_attention(const ExactData& data, int pair, const Kept& kept, 
     if (sum == 0)
       ASSERT_EQ(found.lse[row], -std::numeric_limits<float>::infinity()) << "pair " << pair;
     else
-      ASSERT_LE(std::fabs(found.lse[row] - (most + std::log(sum))), kLseError + kScoreError * magnitude)
+      ASSERT_LE(std::fabs(found.lse[row] - (maximum + std::log(sum))), kLseError + kScoreError * magnitude)
           << "pair " << pair << ", head " << head << ", length " << data.length(pair);
     for (int d = 0; d < dim; ++d) {
       const std::uint16_t bits = found.out[row * dim + d];

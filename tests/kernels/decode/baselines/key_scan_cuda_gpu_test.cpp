@@ -66,12 +66,12 @@ TEST_P(KeyScan, MaximaAreThoseOfItsScores) {
       for (int place = 0; place < cache.max_sub_blocks(sub_block); ++place) {
         const auto at = static_cast<std::size_t>(pair) * cache.max_sub_blocks(sub_block) + place;
         const bool exists = place < data.full_blocks(pair) * (128 / sub_block);
-        float most = -std::numeric_limits<float>::infinity();
+        float maximum = -std::numeric_limits<float>::infinity();
         for (int head = 0; head < cache.group; ++head) {
           float of_head = -std::numeric_limits<float>::infinity();
           for (int token = place * sub_block; exists && token < (place + 1) * sub_block; ++token)
             of_head = std::max(of_head, found.scores[(pair * cache.max_tokens + token) * cache.group + head]);
-          most = std::max(most, of_head);
+          maximum = std::max(maximum, of_head);
           const float own = found.head_maxima[at * cache.group + head];
           if (exists)
             ASSERT_EQ(own, of_head) << sub_block << ", pair " << pair << ", sub-block " << place << ", head " << head;
@@ -79,7 +79,7 @@ TEST_P(KeyScan, MaximaAreThoseOfItsScores) {
             ASSERT_TRUE(std::isnan(own)) << "unwritten";
         }
         if (exists)
-          ASSERT_EQ(found.maxima[at], most) << sub_block << ", pair " << pair << ", sub-block " << place;
+          ASSERT_EQ(found.maxima[at], maximum) << sub_block << ", pair " << pair << ", sub-block " << place;
         else
           ASSERT_TRUE(std::isnan(found.maxima[at])) << "unwritten";
       }
