@@ -27,7 +27,7 @@ std::string replaced(std::string_view text, const std::array<Replacement, n>& re
 constexpr std::array<Replacement, 5> kHtml = {
     {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}}};
 
-constexpr std::array<Replacement, 27> kLatex = {{{"\\", "\\textbackslash{}"},
+constexpr std::array<Replacement, 28> kLatex = {{{"\\", "\\textbackslash{}"},
                                                  {"~", "\\textasciitilde{}"},
                                                  {"^", "\\textasciicircum{}"},
                                                  {"<", "$<$"},
@@ -52,6 +52,7 @@ constexpr std::array<Replacement, 27> kLatex = {{{"\\", "\\textbackslash{}"},
                                                  {"−", "$-$"},
                                                  {"×", "$\\times$"},
                                                  {"–", "--"},
+                                                 {"√", "$\\surd$"},
                                                  {"…", "\\ldots{}"},
                                                  {"·", "$\\cdot$"}}};
 

@@ -67,8 +67,8 @@ struct SpawnAttributes {
     sigset_t signals;
     sigemptyset(&signals);
     check(posix_spawnattr_setsigmask(&attributes, &signals), kPrepare);
-    sigaddset(&signals,
-              SIGPIPE);  // SIGXFSZ stays ignored: a picture at the limit is cut, and is_whole_picture() sees it
+    // SIGXFSZ stays ignored: a picture at the limit is cut, and is_whole_picture() sees it.
+    sigaddset(&signals, SIGPIPE);
     check(posix_spawnattr_setsigdefault(&attributes, &signals), kPrepare);
     check(posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP),
           kPrepare);

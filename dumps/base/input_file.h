@@ -16,6 +16,7 @@ class InputFile {
   explicit InputFile(const std::string& path);
 
   const std::string& path() const { return path_; }
+  int descriptor() const { return descriptor_.get(); }
   std::uint64_t size() const { return size_; }
   /// Bytes on disk, at most size(): fewer if the file has holes.
   std::uint64_t stored_bytes() const { return stored_bytes_; }

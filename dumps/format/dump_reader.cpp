@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -64,7 +63,7 @@ DumpMetadata read_metadata(const InputFile& file) {
   run_in_guarded_child(
       path, limits,
       [&](ChildOutput& output) {
-        const std::string encoded = encode(read_dump_metadata(hdf5::open_file(path)));
+        const std::string encoded = encode(read_dump_metadata(hdf5::open_file(file)));
         output.write(std::as_bytes(std::span(encoded)));
       },
       [&](ChildInput& input) { bytes = input.read_all(limits.memory_bytes); });
@@ -108,7 +107,7 @@ struct DumpReader::State {
     run_in_guarded_child(
         path, value_limits(file.stored_bytes(), expected),
         [&](ChildOutput& output) {
-          const hdf5::Group group = hdf5::open_group(path, group_path);
+          const hdf5::Group group = hdf5::open_group(file, group_path);
           for (const Target& target : targets) {
             const hdf5::Dataset data(group.open(target.name));
             if (data.location().bytes != target.bytes || data.element_type() != target.type)
@@ -157,7 +156,7 @@ struct DumpReader::State {
     run_in_guarded_child(
         file.path(), value_limits(file.stored_bytes(), bytes.size()),
         [&](ChildOutput& output) {
-          const auto wide = hdf5::Dataset(hdf5::open_group(file.path(), group_path).open(field->name)).read_integers();
+          const auto wide = hdf5::Dataset(hdf5::open_group(file, group_path).open(field->name)).read_integers();
           if (wide.size() != count) fail_changed(file.path(), object, "has another size");
           std::vector<T> narrow(wide.size());
           for (std::size_t i = 0; i < wide.size(); ++i) {
@@ -358,33 +357,5 @@ template std::vector<std::int32_t> DumpReader::read_array(std::size_t, std::stri
 template std::vector<float> DumpReader::read_array(std::size_t, std::string_view) const;
 template std::vector<std::int32_t> DumpReader::read_array(std::size_t, int, std::string_view) const;
 template std::vector<float> DumpReader::read_array(std::size_t, int, std::string_view) const;
-
-void select_queries(AttentionLayer& layer, std::span<const std::size_t> which) {
-  const std::size_t row = static_cast<std::size_t>(layer.shape.num_query_heads) *
-                          static_cast<std::size_t>(layer.shape.head_dim) * size_of(layer.element_type);
-  std::vector<std::int64_t> positions(which.size());
-  for (std::size_t i = 0; i < which.size(); ++i) {
-    if (which[i] >= layer.query_positions.size() || (i > 0 && which[i] <= which[i - 1])) {
-      throw std::invalid_argument("select_queries: indices must ascend and be below the number of queries");
-    }
-    positions[i] = layer.query_positions[which[i]];
-  }
-  // In place: a row only moves to a lower index and never overwrites a row that is still needed.
-  const auto select = [&](LayerBuffer& buffer, std::size_t row_bytes) {
-    for (std::size_t i = 0; i < which.size(); ++i)
-      std::memmove(buffer.data() + i * row_bytes, buffer.data() + which[i] * row_bytes, row_bytes);
-    buffer.resize(which.size() * row_bytes);
-  };
-  select(layer.q, row);
-  for (LayerEstimates& estimates : layer.estimates)
-    if (estimates.source.kind == EstimateKind::scores)
-      select(estimates.values, estimates.values.size() / layer.query_positions.size());
-  const std::size_t gradient_row = layer.output_gradient.size() / layer.query_positions.size();
-  for (std::size_t i = 0; i < which.size(); ++i)
-    std::copy_n(layer.output_gradient.begin() + static_cast<std::ptrdiff_t>(which[i] * gradient_row), gradient_row,
-                layer.output_gradient.begin() + static_cast<std::ptrdiff_t>(i * gradient_row));
-  layer.output_gradient.resize(which.size() * gradient_row);
-  layer.query_positions = std::move(positions);
-}
 
 }  // namespace attest

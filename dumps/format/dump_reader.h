@@ -76,8 +76,4 @@ class DumpReader {
   std::unique_ptr<State> state_;
 };
 
-/// Keeps only the rows `which` (strictly ascending indices below N) of q, of the estimates, of output_gradient and of
-/// query_positions.
-void select_queries(AttentionLayer& layer, std::span<const std::size_t> which);
-
 }  // namespace attest

@@ -24,7 +24,8 @@ struct DumpWriterOptions {
 /// rules, std::logic_error when calls are out of order or a tensor was left incomplete.
 class DumpWriter {
  public:
-  /// Ignores `path`, `file_bytes` and `samples` of `header`. softmax_scale 0 writes none (readers then use 1/sqrt(D)).
+  /// Ignores `path`, `file_bytes`, `stored_bytes` and `samples` of `header`. softmax_scale 0 writes none (readers then
+  /// use 1/sqrt(D)).
   DumpWriter(const std::string& path, const DumpInfo& header, const DumpWriterOptions& options = {});
   ~DumpWriter();
   DumpWriter(const DumpWriter&) = delete;

@@ -40,8 +40,13 @@ EstimateReader::EstimateReader(EstimateSource source, std::span<const EstimatedL
   run_in_guarded_child(
       file_.path(), metadata_limits(file_.stored_bytes()),
       [&](ChildOutput& output) {
+        const hdf5::Group samples = hdf5::open_group(file_, "/samples");
+        std::map<std::string, hdf5::Group> layers_of;  // each is opened once: to open a group lists it
         for (const EstimatedLayer& wanted : layers) {
-          const Stored stored = find(wanted);
+          auto of_sample = layers_of.find(wanted.sample);
+          if (of_sample == layers_of.end())
+            of_sample = layers_of.emplace(wanted.sample, samples.group(wanted.sample).group("layers")).first;
+          const Stored stored = find(of_sample->second.group(std::to_string(wanted.layer)), wanted);
           output.write(std::as_bytes(std::span(&stored, 1)));
         }
       },
@@ -74,8 +79,7 @@ std::array<std::int64_t, 3> EstimateReader::shape_of(const EstimatedLayer& wante
           (wanted.num_tokens + source_.width - 1) / source_.width};
 }
 
-EstimateReader::Stored EstimateReader::find(const EstimatedLayer& wanted) const {
-  const hdf5::Group group = hdf5::open_group(file_.path(), group_path(wanted.sample, wanted.layer));
+EstimateReader::Stored EstimateReader::find(const hdf5::Group& group, const EstimatedLayer& wanted) const {
   const hdf5::Dataset data(group.open(source_.dataset));
   const bool by_kv_head = data.shape().size() == 3 && data.shape()[1] == wanted.shape.num_kv_heads;
   const std::array<std::int64_t, 3> shape = shape_of(wanted, by_kv_head);
@@ -103,7 +107,7 @@ void EstimateReader::read_stored(const std::string& group, const Stored& stored,
   run_in_guarded_child(
       file_.path(), value_limits(file_.stored_bytes(), bytes.size()),
       [&](ChildOutput& output) {
-        const hdf5::Dataset data(hdf5::open_group(file_.path(), group).open(source_.dataset));
+        const hdf5::Dataset data(hdf5::open_group(file_, group).open(source_.dataset));
         if (data.location().bytes != bytes.size() || data.expect_reals() != stored.bytes_per_value) fail_changed(group);
         data.read_slabs([&](std::span<const std::byte> slab) { output.write(slab); });
       },

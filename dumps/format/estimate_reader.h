@@ -13,6 +13,10 @@
 #include "dumps/base/input_file.h"
 #include "dumps/dump_info.h"
 
+namespace attest::hdf5 {
+class Group;
+}
+
 namespace attest {
 
 /// A layer of a dump for which estimates are wanted.
@@ -50,7 +54,8 @@ class EstimateReader {
 
   /// The shape that a layer's data set has; `by_kv_head`: of estimates with one per KV head.
   std::array<std::int64_t, 3> shape_of(const EstimatedLayer& wanted, bool by_kv_head) const;
-  Stored find(const EstimatedLayer& wanted) const;
+  /// `group`: the layer's.
+  Stored find(const hdf5::Group& group, const EstimatedLayer& wanted) const;
   [[noreturn]] void fail_changed(const std::string& group) const;
   void read_stored(const std::string& group, const Stored& stored, std::span<std::byte> bytes) const;
 

@@ -10,12 +10,13 @@
 namespace attest {
 
 std::string file_format(const std::string& path) {
-  const ChildLimits limits = metadata_limits(InputFile(path).stored_bytes());
+  const InputFile file(path);
+  const ChildLimits limits = metadata_limits(file.stored_bytes());
   std::string format;
   run_in_guarded_child(
       path, limits,
       [&](ChildOutput& out) {
-        const hdf5::Group root = hdf5::root_of(hdf5::open_file(path));
+        const hdf5::Group root = hdf5::root_of(hdf5::open_file(file));
         if (!root.has_attribute("format")) return;
         const std::string found = root.string_attribute("format");
         out.write(std::as_bytes(std::span(found)));

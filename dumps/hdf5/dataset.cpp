@@ -18,7 +18,7 @@ constexpr std::int64_t kLargestExpansion = 1032;
 
 /// Size of one element in the file. For strings of variable length HDF5 reports the size in memory; in the file each is
 /// a length, an address and an index.
-std::int64_t stored_bytes(const Node& node, hid_t type) {
+std::int64_t stored_element_bytes(const Node& node, hid_t type) {
   if (H5Tis_variable_str(type) <= 0) return static_cast<std::int64_t>(H5Tget_size(type));
   const Handle creation(H5Fget_create_plist(node.file().file.get()));
   std::size_t address = 0;
@@ -72,7 +72,7 @@ void Dataset::read_shape() {
   if (rank < 0 || H5Sget_simple_extent_dims(space.get(), sizes.data(), nullptr) < 0) {
     fail_with_library_error("the shape is damaged");
   }
-  std::int64_t bytes = stored_bytes(*this, type_.get());
+  std::int64_t bytes = stored_element_bytes(*this, type_.get());
   for (const hsize_t size : sizes) {
     const bool fits = size <= static_cast<hsize_t>(std::numeric_limits<std::int64_t>::max());
     if (!fits || __builtin_mul_overflow(bytes, static_cast<std::int64_t>(size), &bytes)) {
@@ -99,7 +99,7 @@ void Dataset::check_contiguous() {
 }
 
 ChunkReader Dataset::chunk_reader(const Handle& creation) const {
-  return {*this, creation, shape_, static_cast<std::size_t>(stored_bytes(*this, type_.get()))};
+  return {*this, creation, shape_, static_cast<std::size_t>(stored_element_bytes(*this, type_.get()))};
 }
 
 void Dataset::check_chunked(const Handle& creation) {
@@ -111,7 +111,7 @@ void Dataset::check_chunked(const Handle& creation) {
 
   const std::vector<std::int64_t>& chunk = reader.extent();
   std::int64_t chunks = 1;
-  std::int64_t claimed = stored_bytes(*this, type_.get());
+  std::int64_t claimed = stored_element_bytes(*this, type_.get());
   bool fits = true;
   for (std::size_t axis = 0; axis < chunk.size(); ++axis) {
     const std::int64_t extent = chunk[axis];

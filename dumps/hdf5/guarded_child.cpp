@@ -245,12 +245,14 @@ void run_without_child(const std::string& file, const ChildLimits& limits,
 }  // namespace
 
 void ChildOutput::write(std::span<const std::byte> bytes) {
+  const unsigned left = child_report != nullptr ? alarm(0) : 0;  // the parent may be stopped, and read much later
   while (!bytes.empty()) {
     const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw_system_error("write to parent");
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
+  if (left > 0) alarm(left);
 }
 
 std::size_t ChildInput::read(std::span<std::byte> target) {
@@ -280,7 +282,8 @@ std::string ChildInput::read_all(std::size_t max_bytes) {
 
 ChildLimits metadata_limits(std::uint64_t stored_bytes) {
   const std::uint64_t memory = std::min<std::uint64_t>(1024 * kMiB, 256 * kMiB + 64 * stored_bytes);
-  return {memory, 2 + static_cast<unsigned>(stored_bytes / (16 * kMiB))};
+  const std::uint64_t plausible = std::min<std::uint64_t>(256 * kMiB, stored_bytes);  // of metadata alone
+  return {memory, 2 + static_cast<unsigned>(plausible / (2 * kMiB) + stored_bytes / (16 * kMiB))};
 }
 
 ChildLimits value_limits(std::uint64_t stored_bytes, std::size_t bytes) {

@@ -2,6 +2,7 @@
 #include "dumps/hdf5/node.h"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -12,7 +13,6 @@
 #include <utility>
 
 #include "dumps/base/error.h"
-#include "dumps/base/input_file.h"
 #include "dumps/base/printable.h"
 #include "dumps/hdf5/guarded_child.h"
 
@@ -59,25 +59,40 @@ const char* name_of_class(H5T_class_t type_class) {
   }
 }
 
+/// HDF5 opens by name, under which another file may stand by now.
+void require_same_file(const InputFile& file, const Handle& opened) {
+  void* descriptor = nullptr;  // of HDF5's default driver, an int
+  struct stat was {};
+  struct stat is {};
+  if (H5Fget_vfd_handle(opened.get(), H5P_DEFAULT, &descriptor) >= 0 && ::fstat(file.descriptor(), &was) == 0 &&
+      ::fstat(*static_cast<int*>(descriptor), &is) == 0 && was.st_dev == is.st_dev && was.st_ino == is.st_ino)
+    return;
+  throw InputError(fmt::format("{}: another file has taken its place since it was opened", file.path()));
+}
+
 }  // namespace
 
-std::shared_ptr<const OpenFile> open_file(const std::string& path) {
-  const InputFile bytes(path);
+std::shared_ptr<const OpenFile> open_file(const std::string& path) { return open_file(InputFile(path)); }
+
+std::shared_ptr<const OpenFile> open_file(const InputFile& file) {
+  const InputFile bytes(file.path());  // as it is now: it may have grown
   if (!has_signature(bytes)) {
-    throw InputError(fmt::format("{}: is not an HDF5 file, {}", path,
+    throw InputError(fmt::format("{}: is not an HDF5 file, {}", file.path(),
                                  bytes.size() == 0 ? "it is empty" : "it has no HDF5 signature"));
   }
   auto result = std::make_shared<OpenFile>();
-  result->name = path;
+  result->name = file.path();
   result->bytes = static_cast<std::int64_t>(bytes.size());
   result->stored_bytes = static_cast<std::int64_t>(bytes.stored_bytes());
   H5PLset_loading_state(0);  // a file must not make HDF5 load a plug-in
   result->link_access = Handle(H5Pcreate(H5P_LINK_ACCESS));
   H5Pset_elink_cb(result->link_access.get(), refuse_external_link, nullptr);
-  result->file = Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  result->file = Handle(H5Fopen(file.path().c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   if (!result->file) {
-    throw InputError(fmt::format("{}: is truncated or damaged, HDF5 says: {}", path, printable(take_error_text())));
+    throw InputError(
+        fmt::format("{}: is truncated or damaged, HDF5 says: {}", file.path(), printable(take_error_text())));
   }
+  require_same_file(file, result->file);
   return result;
 }
 
@@ -103,25 +118,32 @@ bool Node::has_attribute(const char* name) const {
   return exists > 0;
 }
 
-Handle Node::open_scalar_attribute(const char* name, const char* expected) const {
+Node::Attribute Node::open_attribute(const char* name, std::string_view expected) const {
   if (!has_attribute(name)) fail(fmt::format("attribute '{}' is missing, expected {}", name, expected));
-  Handle attribute(H5Aopen(id(), name, H5P_DEFAULT));
-  const Handle space(attribute ? H5Aget_space(attribute.get()) : H5I_INVALID_HID);
-  if (!space) fail_with_library_error(fmt::format("attribute '{}' is damaged", name));
-  switch (H5Sget_simple_extent_type(space.get())) {
+  Attribute opened{.attribute = Handle(H5Aopen(id(), name, H5P_DEFAULT)), .space = {}, .type = {}};
+  if (opened.attribute) {
+    opened.space = Handle(H5Aget_space(opened.attribute.get()));
+    opened.type = Handle(H5Aget_type(opened.attribute.get()));
+  }
+  if (!opened.space || !opened.type) fail_with_library_error(fmt::format("attribute '{}' is damaged", name));
+  return opened;
+}
+
+Node::Attribute Node::open_scalar_attribute(const char* name, std::string_view expected) const {
+  Attribute opened = open_attribute(name, expected);
+  switch (H5Sget_simple_extent_type(opened.space.get())) {
     case H5S_SCALAR:
-      return attribute;
+      return opened;
     case H5S_NULL:
       fail(fmt::format("attribute '{}' holds no value, expected {}", name, expected));
     default:
       fail(fmt::format("attribute '{}' is an array of {} values, expected {}", name,
-                       H5Sget_simple_extent_npoints(space.get()), expected));
+                       H5Sget_simple_extent_npoints(opened.space.get()), expected));
   }
 }
 
 std::string Node::string_attribute(const char* name) const {
-  const Handle attribute = open_scalar_attribute(name, "a string");
-  const Handle type(H5Aget_type(attribute.get()));
+  const auto [attribute, space, type] = open_scalar_attribute(name, "a string");
   if (H5Tget_class(type.get()) != H5T_STRING) {
     fail(fmt::format("attribute '{}' is {}, expected a string", name, name_of_class(H5Tget_class(type.get()))));
   }
@@ -149,11 +171,7 @@ std::string Node::string_attribute(const char* name) const {
 
 std::vector<std::string> Node::string_list_attribute(const char* name, std::size_t max_strings) const {
   const std::string expected = fmt::format("a list of at most {} strings", max_strings);
-  if (!has_attribute(name)) fail(fmt::format("attribute '{}' is missing, expected {}", name, expected));
-  const Handle attribute(H5Aopen(id(), name, H5P_DEFAULT));
-  const Handle space(attribute ? H5Aget_space(attribute.get()) : H5I_INVALID_HID);
-  const Handle type(attribute ? H5Aget_type(attribute.get()) : H5I_INVALID_HID);
-  if (!space || !type) fail_with_library_error(fmt::format("attribute '{}' is damaged", name));
+  const auto [attribute, space, type] = open_attribute(name, expected);
   const hssize_t count = H5Sget_simple_extent_npoints(space.get());
   if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) <= 0 || count < 0 ||
       static_cast<std::size_t>(count) > max_strings)
@@ -174,11 +192,7 @@ std::vector<std::string> Node::string_list_attribute(const char* name, std::size
 
 std::vector<double> Node::number_list_attribute(const char* name, std::size_t count) const {
   const std::string expected = fmt::format("a list of {} number{}", count, count == 1 ? "" : "s");
-  if (!has_attribute(name)) fail(fmt::format("attribute '{}' is missing, expected {}", name, expected));
-  const Handle attribute(H5Aopen(id(), name, H5P_DEFAULT));
-  const Handle space(attribute ? H5Aget_space(attribute.get()) : H5I_INVALID_HID);
-  const Handle type(attribute ? H5Aget_type(attribute.get()) : H5I_INVALID_HID);
-  if (!space || !type) fail_with_library_error(fmt::format("attribute '{}' is damaged", name));
+  const auto [attribute, space, type] = open_attribute(name, expected);
   const H5T_class_t type_class = H5Tget_class(type.get());
   if ((type_class != H5T_FLOAT && type_class != H5T_INTEGER) || H5Sget_simple_extent_ndims(space.get()) != 1 ||
       std::cmp_not_equal(H5Sget_simple_extent_npoints(space.get()), count))
@@ -193,8 +207,7 @@ std::int64_t Node::integer_attribute(const char* name, std::int64_t min, std::in
   const std::string expected = max == std::numeric_limits<std::int64_t>::max()
                                    ? fmt::format("an integer of at least {}", min)
                                    : fmt::format("an integer from {} to {}", min, max);
-  const Handle attribute = open_scalar_attribute(name, expected.c_str());
-  const Handle type(H5Aget_type(attribute.get()));
+  const auto [attribute, space, type] = open_scalar_attribute(name, expected);
   const H5T_class_t type_class = H5Tget_class(type.get());
   std::int64_t value = 0;
   herr_t status = 0;
@@ -217,8 +230,7 @@ std::int64_t Node::integer_attribute(const char* name, std::int64_t min, std::in
 
 double Node::positive_attribute(const char* name) const {
   constexpr const char* kExpected = "a finite number above 0";
-  const Handle attribute = open_scalar_attribute(name, kExpected);
-  const Handle type(H5Aget_type(attribute.get()));
+  const auto [attribute, space, type] = open_scalar_attribute(name, kExpected);
   const H5T_class_t type_class = H5Tget_class(type.get());
   if (type_class != H5T_FLOAT && type_class != H5T_INTEGER) {
     fail(fmt::format("attribute '{}' is {}, expected {}", name, name_of_class(type_class), kExpected));
@@ -301,7 +313,7 @@ Group root_of(const std::shared_ptr<const OpenFile>& file) {
   return Group(Node(file, "/", std::move(root)));
 }
 
-Group open_group(const std::string& file, std::string_view path) {
+Group open_group(const InputFile& file, std::string_view path) {
   Group group = root_of(open_file(file));
   while (!path.empty()) {
     path.remove_prefix(1);  // the slash

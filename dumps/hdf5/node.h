@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dumps/base/input_file.h"
 #include "dumps/hdf5/handle.h"
 
 namespace attest::hdf5 {
@@ -21,7 +22,9 @@ struct OpenFile {
   Handle link_access;  ///< property list that refuses to follow a link into another file
 };
 
-/// Throws InputError when `path` is not a regular, readable file that HDF5 can open.
+/// Throws InputError when `path` is no regular, readable file, HDF5 cannot open it, or its name leads to another file
+/// than `file` by now.
+std::shared_ptr<const OpenFile> open_file(const InputFile& file);
 std::shared_ptr<const OpenFile> open_file(const std::string& path);
 
 /// An open object of any kind.
@@ -56,8 +59,13 @@ class Node {
   std::shared_ptr<const OpenFile> shared_file() const { return file_; }
 
  private:
-  /// Fails unless the attribute exists and is one value, not an array.
-  Handle open_scalar_attribute(const char* name, const char* expected) const;
+  struct Attribute {
+    Handle attribute, space, type;
+  };
+  /// Fails unless the attribute exists.
+  Attribute open_attribute(const char* name, std::string_view expected) const;
+  /// Fails unless it is one value, not an array, too.
+  Attribute open_scalar_attribute(const char* name, std::string_view expected) const;
 
   std::shared_ptr<const OpenFile> file_;
   std::string path_;
@@ -84,7 +92,7 @@ class Group : public Node {
 
 Group root_of(const std::shared_ptr<const OpenFile>& file);
 
-/// The group at an absolute path such as "/samples/s" of a file that is not open yet.
-Group open_group(const std::string& file, std::string_view path);
+/// The group at an absolute path such as "/samples/s" of a file that HDF5 has not opened yet.
+Group open_group(const InputFile& file, std::string_view path);
 
 }  // namespace attest::hdf5

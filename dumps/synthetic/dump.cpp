@@ -131,7 +131,7 @@ void check(const SyntheticOptions& o) {
   in_range("samples", o.num_samples, 1, kMaxCount);
   in_range("tokens", o.num_tokens, 1, kMaxTokens);
   in_range("queries", o.num_queries, 1, o.num_tokens);
-  in_range("sliding window", o.sliding_window, 0, kMaxTokens);
+  in_range("sliding window", o.sliding_window, 0, kMaxWindow);
   in_range("global-every", o.global_every, 0, kMaxCount);
   in_range("spans", o.num_spans, 0, kMaxSpans);
   in_range("span tokens", o.span_tokens, 1, kMaxCount);

@@ -30,10 +30,11 @@ struct SyntheticOptions {
   int sink_tokens = 1;              ///< number of first tokens that act as sinks
 };
 
-// Limits of the options, far above any model and far below any overflow.
+// Limits of the options: of tokens that of every dump, else far above any model and far below any overflow.
 inline constexpr int kMaxCount = 1 << 20;
 inline constexpr int kMaxSpans = 1000;
-inline constexpr std::int64_t kMaxTokens = std::int64_t{1} << 40;
+inline constexpr std::int64_t kMaxTokens = kLargestCount;
+inline constexpr std::int64_t kMaxWindow = std::int64_t{1} << 40;
 
 /// Called with the bytes of q, k and v written so far, and of the whole dump, from one thread at a time. An exception
 /// that it throws ends the writing and leaves no file.

@@ -158,7 +158,7 @@ void add_synth(Command& program, const GlobalOptions& global) {
   add("--scale", "Softmax scale; 0: 1/sqrt(head dim)", &O::softmax_scale).takes(nonnegative_number());
   add("--softcap", "Soft-cap of the scores; 0: none", &O::logit_softcap).takes(nonnegative_number());
   add("--sliding-window", "Keys that a query sees; 0: all before it", &O::sliding_window)
-      .takes(whole_number(0, kMaxTokens));
+      .takes(whole_number(0, kMaxWindow));
   Option& global_every =
       add("--global-every", "Every n-th layer ignores the window; 0: none", &O::global_every).takes(count_or_none);
   add("--spans", "Evidence spans of each sample", &O::num_spans).takes(whole_number(0, kMaxSpans));

@@ -61,6 +61,20 @@ TEST_F(BadEstimates, PartsAreMissing) {
             kEstimate + ": is not a data set, expected one");
 }
 
+/// Within the processor time of metadata: the file is opened once, and so is each of its groups.
+TEST_F(BadEstimates, ManySamplesAndLayersAreNoDamage) {
+  write_small_dump(path_);
+  {
+    const Edit edit(path_);
+    edit.zeros(kEstimate, H5T_IEEE_F32LE, {3, 6, 40});
+    for (int i = 0; i < 20000; ++i)
+      done(H5Lcreate_hard(edit.file(), "/samples/first", edit.file(), ("/samples/" + std::to_string(i)).c_str(),
+                          H5P_DEFAULT, H5P_DEFAULT));
+  }
+  const std::vector<EstimatedLayer> layers(2000, {"first", 2, small_header().shape, 3, 40});
+  EXPECT_EQ(message_of<InputError>([&] { EstimateReader({path_, "estimate", 1}, layers); }), "");
+}
+
 TEST_F(BadEstimates, ChangedAfterTheyWereOpened) {
   const EstimatedLayer layers[]{{"first", 2, small_header().shape, 3, 40}};
   const Handle half = float_type(5, 10, 15), chunks = own(H5Pcreate(H5P_DATASET_CREATE));
@@ -75,6 +89,22 @@ TEST_F(BadEstimates, ChangedAfterTheyWereOpened) {
         message_of<InputError>([&] { reader.read("first", 2, out); }),
         path_ + ": " + kEstimate + ": has another size or element type, the file has changed since it was opened");
   }
+}
+
+TEST_F(BadEstimates, AFileThatTakesTheirPlaceIsNotRead) {
+  const EstimatedLayer layers[]{{"first", 2, small_header().shape, 3, 40}};
+  const std::string other = folder_.file("other.h5");
+  const Handle chunks = own(H5Pcreate(H5P_DATASET_CREATE));
+  done(H5Pset_chunk(chunks.get(), 3, std::vector<hsize_t>{3, 6, 20}.data()));
+  for (const auto& [path, estimate] : {std::pair(path_, 1.0f), {other, 2.0f}}) {
+    write_small_dump(path);
+    Edit(path).dataset(kEstimate, H5T_IEEE_F32LE, {3, 6, 40}, std::vector<float>(720, estimate).data(), chunks.get());
+  }
+  const EstimateReader reader({path_, "estimate", 1}, layers);
+  std::filesystem::rename(other, path_);
+  LayerEstimates out(std::pmr::get_default_resource());
+  EXPECT_EQ(message_of<InputError>([&] { reader.read("first", 2, out); }),
+            path_ + ": another file has taken its place since it was opened");
 }
 
 TEST_F(BadEstimates, Shapes) {

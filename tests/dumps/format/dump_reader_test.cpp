@@ -418,6 +418,26 @@ TEST_F(DumpReaderTest, HolesDoNotCount) {
   EXPECT_LT(sparse.info().stored_bytes, stored + (1 << 20));
 }
 
+/// As `attest synth --force` puts one there while another command reads.
+TEST_F(DumpReaderTest, ADumpThatTakesItsPlaceIsNotRead) {
+  for (const int gzip_level : {0, 1}) {
+    write_small_dump(path_, {.overwrite = true, .gzip_level = gzip_level});
+    const DumpReader reader(path_);
+    const std::string other = folder_.file("other.h5");
+    write_small_dump(other, {.overwrite = true, .gzip_level = gzip_level});
+    Edit(other).zeros("/samples/first/layers/0/k", float_type(8, 7, 127).get(), {2, 40, 8});
+    Edit(other).zeros("/samples/first/tokens", H5T_STD_I32LE, {40});
+    std::filesystem::rename(other, path_);
+    const std::string sentence = path_ + ": another file has taken its place since it was opened";
+    EXPECT_EQ(message_of<InputError>([&] { reader.read_array<std::int32_t>(0, "tokens"); }), sentence);
+    AttentionLayer layer;
+    const auto read = [&] { std::ignore = reader.read_layer(0, 0, layer); };
+    EXPECT_EQ(message_of<InputError>(read), gzip_level > 0 ? sentence : "")
+        << "what is contiguous is read without HDF5";
+    if (gzip_level == 0) expect_all_values(reader);
+  }
+}
+
 TEST_F(DumpReaderTest, SaysWhenTheFileShrinksAfterwards) {
   write_small_dump(path_);
   const DumpReader reader(path_);
@@ -465,22 +485,6 @@ TEST_F(DumpReaderTest, SaysWhenWhatIsDecodedChangesAfterwards) {
   Edit(path_).zeros("/samples/first/tokens", H5T_STD_I32LE, {41});
   EXPECT_EQ(message_of<InputError>([&] { reader.read_array<std::int32_t>(0, "tokens"); }),
             path_ + ": /samples/first/tokens: has another size, the file has changed since it was opened");
-}
-
-TEST(SelectQueriesTest, KeepsRowsAndPositions) {
-  AttentionLayer layer;
-  layer.shape = {.num_query_heads = 2, .num_kv_heads = 1, .head_dim = 1, .value_dim = 1};
-  layer.element_type = ElementType::bfloat16;
-  layer.query_positions = {4, 6, 9, 12};
-  layer.q.resize(16);
-  for (int i = 0; i < 16; ++i) layer.q.data()[i] = static_cast<std::byte>('a' + i);
-  const std::vector<std::size_t> which{1, 3};
-  select_queries(layer, which);
-  EXPECT_THAT(layer.query_positions, ElementsAre(6, 12));
-  EXPECT_EQ(bytes_of(layer.q), "efghmnop");
-
-  EXPECT_THROW(select_queries(layer, std::vector<std::size_t>{2}), std::invalid_argument);
-  EXPECT_THROW(select_queries(layer, std::vector<std::size_t>{1, 0}), std::invalid_argument);
 }
 
 }  // namespace

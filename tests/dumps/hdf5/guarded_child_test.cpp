@@ -19,6 +19,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "dumps/base/error.h"
@@ -71,6 +72,26 @@ TEST(GuardedChildTest, ReadsLessWhenTheChildEnds) {
       "a.h5", kLimits, [&](ChildOutput& output) { output.write(std::as_bytes(std::span(sent))); },
       [&](ChildInput& input) { count = input.read(received); });
   EXPECT_EQ(count, 3u);
+}
+
+/// 76800 layers of 16 tokens, a sound dump of 97 MB, take HDF5 7 s.
+TEST(GuardedChildTest, ManySmallObjectsHaveTime) { EXPECT_GE(metadata_limits(97'000'000).processor_seconds, 4u * 7); }
+
+/// As of a study that is stopped with Ctrl-Z.
+TEST(GuardedChildTest, TheTimeThatAChildWaitsForItsParentDoesNotCount) {
+  const std::vector<std::byte> sent(std::size_t{4} << 20);  // more than a pipe holds
+  std::size_t received = 0;
+  run_in_guarded_child(
+      "a.h5", kLimits,
+      [&](ChildOutput& output) {
+        ::alarm(1);  // as the child's own, which is a minute or more
+        output.write(sent);
+      },
+      [&](ChildInput& input) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+        received = input.read_all(sent.size()).size();
+      });
+  EXPECT_EQ(received, sent.size());
 }
 
 /// More than a pipe holds: a child that nobody reads from would wait until its time is over.

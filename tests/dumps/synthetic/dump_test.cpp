@@ -394,7 +394,13 @@ TEST(Synthetic, impossible_options_are_refused_by_name_and_value) {
   };
   EXPECT_EQ(refusal([](auto& o) { o.shape.num_kv_heads = 3; }),
             "synthetic dump: 8 query heads are not a multiple of 3 KV heads");
-  EXPECT_EQ(refusal([](auto& o) { o.num_tokens = 0; }), "synthetic dump: tokens is 0, expected 1 to 1099511627776");
+  EXPECT_EQ(refusal([](auto& o) { o.num_tokens = 0; }), "synthetic dump: tokens is 0, expected 1 to 2147483647");
+  EXPECT_EQ(refusal([](auto& o) {
+              o.num_tokens = std::int64_t{1} << 31;
+              o.shape = {1, 1, 1, 1};
+            }),
+            "synthetic dump: tokens is 2147483648, expected 1 to 2147483647")
+      << "more than a dump may have";
   EXPECT_EQ(refusal([](auto& o) { o.num_queries = 3001; }), "synthetic dump: queries is 3001, expected 1 to 3000");
   EXPECT_EQ(refusal([](auto& o) { o.shape.head_dim = -1; }), "synthetic dump: head dim is -1, expected 1 to 1048576");
   EXPECT_THAT(refusal([](auto& o) { o.logit_softcap = -1; }), HasSubstr("softcap is -1"));

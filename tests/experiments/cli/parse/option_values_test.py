@@ -15,7 +15,7 @@ LIBRARY_WORDS = ["Could not convert", "not in {", "not in range", "Value ", "At 
 
 COUNT = ("a whole number from 1 to 1048576", ["x", "0", "-1", "1.5", "0x10", "1e3", "99999999999999999999", "''", " 1", "1 "])
 COUNT_OR_NONE = ("a whole number from 0 to 1048576", ["x", "-1", "1.5", "1e999", "''"])
-TOKENS = ("a whole number from 1 to 1099511627776", ["x", "0", "-5", "1e999", "99999999999999999999", "''"])
+TOKENS = ("a whole number from 1 to 2147483647", ["x", "0", "-5", "1e999", "99999999999999999999", "''"])
 REPEATS = ("a whole number from 1 to 1000", ["x", "0", "-1", "1001", "''"])
 POSITION = ("a whole number of at least 0", ["x", "-1", "1.5", "99999999999999999999", "''"])
 REAL = ("a finite number of at least 0", ["x", "-1", "nan", "inf", "-inf", "1e999", "1,5", "''"])
