@@ -24,7 +24,7 @@ void decode(const InputFile& file, std::span<const DecodedArrays::Array> arrays,
   run_in_guarded_child(
       file.path(), value_limits(file.stored_bytes(), bytes),
       [&](ChildOutput& out) {
-        const auto open = hdf5::open_file(file.path());
+        const auto open = hdf5::open_file(file);
         for (const DecodedArrays::Array& array : arrays) {
           hdf5::Group group = hdf5::root_of(open);
           std::string_view rest = std::string_view(array.object).substr(1);
