@@ -74,15 +74,9 @@ class CudaLayerStudy final : public LayerStudy {
         arena_(0),
         lane_arena_(0),
         lanes_(study.selectors.size() > 1 ? 2 : 1) {
-    for (const StudySelector& s : study.selectors) {
-      selectors_.push_back(s.selector->cuda_code());
-      if (!selectors_.back())
-        throw NoCudaCode("selector '" + s.name + "' has no CUDA code: leave it out, or choose --device cpu");
-    }
+    require_cuda_code(study, metrics);
+    for (const StudySelector& s : study.selectors) selectors_.push_back(s.selector->cuda_code());
     needs_amax_ = std::ranges::any_of(study.selectors, [](const auto& s) { return s.selector->needs_amax(); });
-    for (const Metric& metric : metrics)
-      if (!metric.has_cuda_code())
-        throw NoCudaCode("metric '" + std::string(metric.info.name) + "' has no CUDA code: choose --device cpu");
     cudaDeviceProp properties{};
     ATTEST_CUDA(cudaGetDeviceProperties(&properties, device));
     name_ = properties.name;

@@ -7,6 +7,15 @@
 
 namespace attest {
 
+void require_cuda_code(const Study& study, std::span<const Metric> metrics) {
+  for (const StudySelector& s : study.selectors)
+    if (!s.selector->cuda_code())
+      throw NoCudaCode("selector '" + s.name + "' has no CUDA code: leave it out, or choose --device cpu");
+  for (const Metric& metric : metrics)
+    if (!metric.has_cuda_code())
+      throw NoCudaCode("metric '" + std::string(metric.info.name) + "' has no CUDA code: choose --device cpu");
+}
+
 std::vector<std::unique_ptr<LayerStudy>> make_layer_studies(const Study& study, const Device& device, int threads) {
   std::vector<std::unique_ptr<LayerStudy>> studies;
   if (device.kind == DeviceKind::cpu) {
@@ -14,8 +23,10 @@ std::vector<std::unique_ptr<LayerStudy>> make_layer_studies(const Study& study, 
     return studies;
   }
   studies.resize(device.gpus.size());
-  parallel_for(static_cast<int>(studies.size()), studies.size(),
-               [&](int, std::size_t i) { studies[i] = make_cuda_layer_study(study, device.gpus[i], device.memory); });
+  parallel_for(static_cast<int>(studies.size()), studies.size(), [&](int, std::size_t i) {
+    studies[i] = make_cuda_layer_study(study, device.gpus[i], device.memory);
+    studies[i]->make_layer_store();  // page-locks the memory that all of its stores use
+  });
   return studies;
 }
 

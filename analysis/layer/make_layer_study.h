@@ -9,8 +9,8 @@
 
 namespace attest {
 
-/// One for each GPU of the device, made at the same time because starting CUDA takes long; one for the CPU. `threads`
-/// is used on the CPU only. Throws UsageError if the device cannot run the study.
+/// One for each GPU of the device, made at the same time, with the memory for copies, because starting CUDA takes long;
+/// one for the CPU. `threads` is used on the CPU only. Throws as make_cuda_layer_study() does.
 std::vector<std::unique_ptr<LayerStudy>> make_layer_studies(const Study& study, const Device& device, int threads);
 
 /// The same for the CPU or the first GPU.

@@ -127,7 +127,7 @@ RunReport compute_chunk(PreparedStudy& run, const std::atomic<bool>& stop, const
         file.write(number_text(bytes.size()));
         file.write(bytes);
       },
-      stop, counting);
+      counting);
   require_unchanged(run.inputs);
   file.commit();
   PartialResults::remove_own_files(partial.folder());

@@ -1,4 +1,4 @@
-// Opens the inputs of a study, starts its devices and plans its units.
+// Opens the inputs of a study, plans its units and starts its devices.
 #include "analysis/run/prepared_study.h"
 
 #include <fmt/core.h>
@@ -62,23 +62,17 @@ Provenance make_provenance(const RunOptions& options, std::vector<InputStatus> i
           .head_weights = options.weights ? options.weights->path : ""};
 }
 
-/// Makes the layer studies on the chosen device. If `auto` chose a GPU, but a selector or a metric has no CUDA code,
-/// the CPU is used.
-std::vector<std::unique_ptr<LayerStudy>> make_studies_on_device(const Study& study, RunOptions& options,
-                                                                const StudyObserver& observer) {
+/// If `auto` chose a GPU, but a selector or a metric has no CUDA code, the CPU is used.
+void choose_device(const Study& study, RunOptions& options, const StudyObserver& observer) {
+  if (options.choose_device) options.device = options.choose_device();
+  if (options.device.kind == DeviceKind::cpu) return;
   try {
-    return make_layer_studies(study, options.device, options.threads);
+    require_cuda_code(study);
   } catch (const NoCudaCode& error) {
     if (!options.device.automatic) throw;
     observer.notice(fmt::format("{}; the CPU is used", error.what()));
     options.device = {};
-    return make_layer_studies(study, options.device, options.threads);
   }
-}
-
-void start_devices(PreparedStudy& run, const std::atomic<bool>& stop, const StudyObserver& observer) {
-  run.layer_studies = make_studies_on_device(run.study, run.options, observer);
-  for (const std::unique_ptr<LayerStudy>& one : run.layer_studies) one->end_when(&stop);
 }
 
 /// Refuses layers that, with their results, take more memory than was allowed, before the first of them is studied.
@@ -120,19 +114,31 @@ void fit_selectors(Study& study, const std::vector<DumpReader>& readers, std::ve
 
 }  // namespace
 
-std::vector<LayerStudy*> PreparedStudy::devices() const {
+void PreparedStudy::start_devices() {
+  starting_ = std::async([this] {
+    layer_studies_ = make_layer_studies(study, options.device, options.threads);
+    for (const std::unique_ptr<LayerStudy>& one : layer_studies_) one->end_when(stop);
+  });
+}
+
+std::vector<LayerStudy*> PreparedStudy::devices() {
+  if (!starting_.valid() && layer_studies_.empty()) start_devices();
+  if (starting_.valid()) starting_.get();
   std::vector<LayerStudy*> all;
-  for (const std::unique_ptr<LayerStudy>& one : layer_studies) all.push_back(one.get());
+  for (const std::unique_ptr<LayerStudy>& one : layer_studies_) all.push_back(one.get());
   return all;
 }
 
-std::string PreparedStudy::device_text() const { return devices_text(devices()); }
+const std::string& PreparedStudy::device_text() {
+  if (device_text_.empty()) device_text_ = devices_text(devices());
+  return device_text_;
+}
 
 void PreparedStudy::give_back(LayerStudy& computed) {
-  const std::lock_guard lock(ending_mutex);
-  const auto place = std::ranges::find(layer_studies, &computed, &std::unique_ptr<LayerStudy>::get);
+  const std::lock_guard lock(ending_mutex_);
+  const auto place = std::ranges::find(layer_studies_, &computed, &std::unique_ptr<LayerStudy>::get);
   try {
-    ending.emplace_back(
+    ending_.emplace_back(
         [](std::unique_ptr<LayerStudy> study) {
           if (study->end_device()) std::ignore = study.release();
         },
@@ -142,8 +148,8 @@ void PreparedStudy::give_back(LayerStudy& computed) {
 }
 
 void PreparedStudy::compute(UnitQueue& queue, const StudyPlan& part, const UnitSink& sink,
-                            const std::atomic<bool>& stop, const StudyObserver& observer) {
-  if (layer_studies.empty()) start_devices(*this, stop, observer);
+                            const StudyObserver& observer) {
+  device_text();  // later the devices are gone
   stream_study(study, part, readers, devices(), queue,
                {.reading_threads = reading_threads(options.device, options.threads),
                 .storing_threads = storing_threads(options.device, options.threads),
@@ -152,10 +158,10 @@ void PreparedStudy::compute(UnitQueue& queue, const StudyPlan& part, const UnitS
                 .hash_blocks = true,
                 .hashes = hashes.get(),
                 .sink = sink,
-                .stop = &stop,
+                .stop = stop,
                 .computed = [this](LayerStudy& computed) { give_back(computed); }},
                observer);
-  layer_studies.clear();
+  layer_studies_.clear();
 }
 
 void PreparedStudy::take_hashes(const UnitKey& unit, const LayerResults& found, UnitOrigin origin) const {
@@ -169,13 +175,14 @@ std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, co
   auto run = std::make_unique<PreparedStudy>();  // layer studies and estimates refer to its members
   run->study = std::move(study);
   run->options = std::move(options);
+  run->stop = &stop;
   run->readers = open_dumps(run->study, run->options.allowed_memory);
   run->notices = run->options.notices;
   fit_selectors(run->study, run->readers, run->notices);
   leave_out_calibration_samples(run->study);
   run->inputs = status_of_inputs(run->study, run->options);
   run->hashes = std::make_unique<InputHashes>(run->inputs, run->options.threads);
-  start_devices(*run, stop, observer);
+  choose_device(run->study, run->options, observer);
 
   run->plan = make_plan(run->readers, run->study);
   std::ranges::copy(run->plan.notices, std::back_inserter(run->notices));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -23,36 +24,43 @@ namespace attest {
 struct PreparedStudy {
   Study study;
   RunOptions options;
+  const std::atomic<bool>* stop = nullptr;
   std::vector<DumpReader> readers;  ///< of the dumps
   std::vector<InputStatus> inputs;
   std::unique_ptr<InputHashes> hashes;
-  std::vector<std::unique_ptr<LayerStudy>> layer_studies;
   StudyPlan plan;
   std::vector<EstimateReader> estimates;
   Provenance provenance;
   std::string configuration;         ///< configuration_json()
   std::vector<std::string> notices;  ///< about the study: the same in each process that shares it
-  std::mutex ending_mutex;
-  std::vector<std::jthread> ending;  ///< each gives a device back
 
-  std::vector<LayerStudy*> devices() const;
-  std::string device_text() const;
+  /// Starts the devices on another thread, while a folder and a results file are made. What goes wrong is thrown by
+  /// compute() or device_text(), which wait for it, and start what was not.
+  void start_devices();
+  /// The devices in words.
+  const std::string& device_text();
 
   /// Computes the units of a queue, which are those of `part`, on the devices (stream_study.h). A device that has
   /// nothing left to compute is given back on another thread: that takes as long as to store the last results and to
   /// write the file. The next compute() starts the devices again.
-  void compute(UnitQueue& queue, const StudyPlan& part, const UnitSink& sink, const std::atomic<bool>& stop,
-               const StudyObserver& observer);
+  void compute(UnitQueue& queue, const StudyPlan& part, const UnitSink& sink, const StudyObserver& observer);
   /// What another process has read beside this one need not be read again for its hash. Throws InputError if a unit
   /// was computed from another input.
   void take_hashes(const UnitKey& unit, const LayerResults& found, UnitOrigin origin) const;
 
  private:
+  std::vector<LayerStudy*> devices();
   void give_back(LayerStudy& computed);
+
+  std::vector<std::unique_ptr<LayerStudy>> layer_studies_;
+  std::string device_text_;
+  std::future<void> starting_;
+  std::mutex ending_mutex_;
+  std::vector<std::jthread> ending_;  ///< each gives a device back
 };
 
-/// Opens and checks the inputs, begins to hash them, and starts the devices. The layer studies end when `stop` is set.
-/// Throws InputError, UsageError, DeviceError.
+/// Opens and checks the inputs, begins to hash them, and chooses the device. Its layer studies end when `stop` is set.
+/// Throws InputError, UsageError.
 std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, const std::atomic<bool>& stop,
                                              const StudyObserver& observer);
 

@@ -92,6 +92,7 @@ class StudyRun {
   /// Another process may finish the study, and remove its folder, at any time.
   void with_results(const std::function<void(ResultsFinish&, InputGuard&)>& call) {
     calibrate(run_.study, run_.plan, run_.readers[0], &stop_);
+    if (!run_.options.take) run_.start_devices();
     InputGuard inputs(run_.inputs, partial_, *run_.hashes, stop_);
     ResultsFinish results(run_, partial_);
     tell_about_study(results.fills());
@@ -131,7 +132,7 @@ class StudyRun {
           run_.take_hashes(unit, found, origin);
           results.add(unit, found);
         },
-        stop_, guarded);
+        guarded);
   }
 
   /// All units once more, for the file: those whose file is gone are computed again.
@@ -142,7 +143,7 @@ class StudyRun {
     UnitQueue queue(partial_, run_.plan, run_.study.skip_bad_layers, observer_.notice);
     run_.compute(
         queue, run_.plan, [&](const UnitKey&, const LayerResults& found, UnitOrigin) { results.add_to_file(found); },
-        stop_, silent);
+        silent);
   }
 
   void finish(ResultsFinish& results, InputGuard& inputs) {
@@ -156,6 +157,7 @@ class StudyRun {
         [[fallthrough]];
       case ResultsFinish::Turn::write:
         report_.summary = results.summary();
+        report_.device = run_.device_text();
         results.write(report_.device, inputs, observer_.notice);
     }
   }
@@ -168,6 +170,7 @@ class StudyRun {
       throw OutputError(
           fmt::format("'{}' was removed while the study ran, and there are no results", partial_.folder()));
     report_.outcome = RunReport::Outcome::completed_by_another_process;
+    report_.device = run_.device_text();
     report_.summary = results.complete() ? results.summary() : summarize(*found, run_.options.with_dense_layers);
   }
 
@@ -179,10 +182,11 @@ class StudyRun {
 };
 
 /// Takes the results that are there already.
-bool take_complete(const PreparedStudy& run, const std::string& folder, RunReport& report) {
+bool take_complete(PreparedStudy& run, const std::string& folder, RunReport& report) {
   std::optional<Summary> complete = find_complete(run.study, run.options, run.configuration, folder);
   if (!complete) return false;
   report.outcome = RunReport::Outcome::found_complete;
+  report.device = run.device_text();
   report.summary = std::move(*complete);
   return true;
 }
@@ -213,8 +217,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   if (!options.chunk) check_output(study, options);
   const std::unique_ptr<PreparedStudy> run = prepare_study(std::move(study), std::move(options), stop, observer);
   if (run->options.chunk) return compute_chunk(*run, stop, observer);
-  RunReport report{.outcome = RunReport::Outcome::computed, .progress = {}, .device = run->device_text()};
-
+  RunReport report;
   report.units = run->plan.units.size();
   const std::string folder = PartialResults::folder_of(run->options.output);
   if (take_complete(*run, folder, report)) return report;

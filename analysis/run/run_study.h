@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,8 @@ struct RunOptions {
   std::optional<HeadWeights> weights{};  ///< of layers without head gradients
   std::vector<std::string> inputs{};     ///< files that the command reads besides dumps and those of selectors
   Device device;
+  /// Chooses `device`, if given: finding GPUs takes long, so that inputs are opened before.
+  std::function<Device()> choose_device{};
   int threads = 1;
   std::string program, git_commit;  ///< version and commit
   std::vector<std::string> command_line;

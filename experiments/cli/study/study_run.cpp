@@ -81,7 +81,7 @@ RunReport run_typed_study(Study study, RunOptions options, const GlobalOptions& 
                           std::chrono::milliseconds time_limit, const std::optional<Launch>& launch) {
   const Launch* const ranks = launch ? &*launch : nullptr;
   if (launch) options.processes = launch->world;
-  options.device = global.resolved_device(ranks);
+  options.choose_device = [&] { return options.device = global.resolved_device(ranks); };
   options.threads = global.thread_count(ranks);
   options.program = program_version().program;
   options.git_commit = program_version().git_commit;
