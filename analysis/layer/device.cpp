@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <utility>
 
 #if ATTEST_HAS_CUDA
@@ -98,11 +97,6 @@ DeviceMemoryLimit parse_device_memory(std::string_view text) {
   if (const std::optional<std::uint64_t> bytes = parse_byte_size(text)) return {.share = 0, .bytes = *bytes};
   throw UsageError(fmt::format(
       "--device-memory is '{}', expected a share of the GPU's memory such as 80%, or a size such as 12GiB", text));
-}
-
-void choose_kernel_loading(std::string_view text) {
-  constexpr int kKeep = 0;  // what the user has set
-  if (text == "cuda:all" || text.find(',') != std::string_view::npos) ::setenv("CUDA_MODULE_LOADING", "EAGER", kKeep);
 }
 
 void check_device_text(std::string_view text) {

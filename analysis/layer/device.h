@@ -34,15 +34,11 @@ struct Device {
   std::string notice;      ///< why a GPU that is present is not used; else empty
 
   int first_gpu() const { return gpus.at(0); }
+  std::size_t count() const { return kind == DeviceKind::cpu ? 1 : gpus.size(); }
 };
 
 /// Throws UsageError for a text that resolve_device() parses on no machine.
 void check_device_text(std::string_view text);
-
-/// Where `text` names several GPUs, has the driver load all kernels when CUDA starts, unless the environment says
-/// otherwise. Else it loads each when it is first called, on each GPU, and the other GPUs of the process wait. For one
-/// GPU that start would be longer than what it saves. Has an effect before the first call of CUDA, on one thread.
-void choose_kernel_loading(std::string_view text);
 
 /// Parses "cpu", "cuda" (the first GPU), "cuda:<i>", "cuda:<i>,<j>", "cuda:all" (all usable GPUs) or "auto" (the first
 /// usable GPU, else the CPU). Throws UsageError for any other text, for a GPU that is named twice, does not exist or is

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "dumps/base/parallel_for.h"
-
 namespace attest {
 
 void require_cuda_code(const Study& study, std::span<const Metric> metrics) {
@@ -16,22 +14,8 @@ void require_cuda_code(const Study& study, std::span<const Metric> metrics) {
       throw NoCudaCode("metric '" + std::string(metric.info.name) + "' has no CUDA code: choose --device cpu");
 }
 
-std::vector<std::unique_ptr<LayerStudy>> make_layer_studies(const Study& study, const Device& device, int threads) {
-  std::vector<std::unique_ptr<LayerStudy>> studies;
-  if (device.kind == DeviceKind::cpu) {
-    studies.push_back(make_cpu_layer_study(study, threads));
-    return studies;
-  }
-  studies.resize(device.gpus.size());
-  parallel_for(static_cast<int>(studies.size()), studies.size(), [&](int, std::size_t i) {
-    studies[i] = make_cuda_layer_study(study, device.gpus[i], device.memory);
-    studies[i]->make_layer_store();  // page-locks the memory that all of its stores use
-  });
-  return studies;
-}
-
-std::unique_ptr<LayerStudy> make_layer_study(const Study& study, const Device& device, int threads) {
-  if (device.kind == DeviceKind::cuda) return make_cuda_layer_study(study, device.first_gpu(), device.memory);
+std::unique_ptr<LayerStudy> make_layer_study(const Study& study, const Device& device, int threads, std::size_t place) {
+  if (device.kind == DeviceKind::cuda) return make_cuda_layer_study(study, device.gpus.at(place), device.memory);
   return make_cpu_layer_study(study, threads);
 }
 

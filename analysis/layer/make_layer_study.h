@@ -9,12 +9,10 @@
 
 namespace attest {
 
-/// One for each GPU of the device, made at the same time, with the memory for copies, because starting CUDA takes long;
-/// one for the CPU. `threads` is used on the CPU only. Throws as make_cuda_layer_study() does.
-std::vector<std::unique_ptr<LayerStudy>> make_layer_studies(const Study& study, const Device& device, int threads);
-
-/// The same for the CPU or the first GPU.
-std::unique_ptr<LayerStudy> make_layer_study(const Study& study, const Device& device, int threads);
+/// For the CPU, where `threads` is used, or the GPU at `place` among those of the device. Throws as
+/// make_cuda_layer_study() does.
+std::unique_ptr<LayerStudy> make_layer_study(const Study& study, const Device& device, int threads,
+                                             std::size_t place = 0);
 
 /// Number of the `threads` that read the next layer of one of the device's layer studies. GPU: all but one share of its
 /// GPU, at most 16; CPU: at most 4.

@@ -29,6 +29,8 @@ struct StreamOptions {
   InputHashes* hashes = nullptr;                ///< of the dumps, in their order; gets the blocks that are hashed
   UnitSink sink{};                              ///< gets every unit of the queue, also those finished by others
   const std::atomic<bool>* stop = nullptr;      ///< set when the user interrupts
+  /// Returns once the layer study at a place is there, and throws if its device cannot start; empty: all are there.
+  std::function<void(std::size_t)> await_device{};
   /// Called by a pipeline when its LayerStudy has nothing left to compute, and all layer stores are gone; results may
   /// still be waiting to be stored.
   std::function<void(LayerStudy&)> computed{};

@@ -115,42 +115,49 @@ void fit_selectors(Study& study, const std::vector<DumpReader>& readers, std::ve
 }  // namespace
 
 void PreparedStudy::start_devices() {
-  starting_ = std::async([this] {
-    layer_studies_ = make_layer_studies(study, options.device, options.threads);
-    for (const std::unique_ptr<LayerStudy>& one : layer_studies_) one->end_when(stop);
+  starts_ = std::vector<Start>(options.device.count());
+  devices_.assign(starts_.size(), nullptr);
+  starting_ = std::async(std::launch::async, [this] {
+    std::size_t i = 0;
+    try {
+      for (; i < starts_.size(); ++i) {
+        starts_[i].study = make_layer_study(study, options.device, options.threads, i);
+        starts_[i].study->end_when(stop);
+        devices_[i] = starts_[i].study.get();
+        if (i + 1 == starts_.size()) device_text_ = devices_text(devices_);
+        starts_[i].there.set_value();
+      }
+    } catch (...) {
+      for (; i < starts_.size(); ++i) starts_[i].there.set_exception(std::current_exception());
+    }
   });
 }
 
-std::vector<LayerStudy*> PreparedStudy::devices() {
-  if (!starting_.valid() && layer_studies_.empty()) start_devices();
-  if (starting_.valid()) starting_.get();
-  std::vector<LayerStudy*> all;
-  for (const std::unique_ptr<LayerStudy>& one : layer_studies_) all.push_back(one.get());
-  return all;
-}
-
 const std::string& PreparedStudy::device_text() {
-  if (device_text_.empty()) device_text_ = devices_text(devices());
+  if (starts_.empty()) start_devices();
+  for (const Start& start : starts_) start.waiting.get();
   return device_text_;
 }
 
 void PreparedStudy::give_back(LayerStudy& computed) {
+  starting_.wait();
   const std::lock_guard lock(ending_mutex_);
-  const auto place = std::ranges::find(layer_studies_, &computed, &std::unique_ptr<LayerStudy>::get);
+  const auto place = std::ranges::find(devices_, &computed) - devices_.begin();
   try {
     ending_.emplace_back(
         [](std::unique_ptr<LayerStudy> study) {
           if (study->end_device()) std::ignore = study.release();
         },
-        std::move(*place));
+        std::move(starts_[static_cast<std::size_t>(place)].study));
   } catch (const std::system_error&) {  // no further thread can be started: the end of the process gives it back
   }
 }
 
 void PreparedStudy::compute(UnitQueue& queue, const StudyPlan& part, const UnitSink& sink,
                             const StudyObserver& observer) {
-  device_text();  // later the devices are gone
-  stream_study(study, part, readers, devices(), queue,
+  if (computed_ || starts_.empty()) start_devices();
+  computed_ = true;
+  stream_study(study, part, readers, devices_, queue,
                {.reading_threads = reading_threads(options.device, options.threads),
                 .storing_threads = storing_threads(options.device, options.threads),
                 .estimates = estimates,
@@ -159,9 +166,9 @@ void PreparedStudy::compute(UnitQueue& queue, const StudyPlan& part, const UnitS
                 .hashes = hashes.get(),
                 .sink = sink,
                 .stop = stop,
+                .await_device = [this](std::size_t place) { starts_[place].waiting.get(); },
                 .computed = [this](LayerStudy& computed) { give_back(computed); }},
                observer);
-  layer_studies_.clear();
 }
 
 void PreparedStudy::take_hashes(const UnitKey& unit, const LayerResults& found, UnitOrigin origin) const {

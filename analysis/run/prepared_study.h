@@ -34,8 +34,9 @@ struct PreparedStudy {
   std::string configuration;         ///< configuration_json()
   std::vector<std::string> notices;  ///< about the study: the same in each process that shares it
 
-  /// Starts the devices on another thread, while a folder and a results file are made. What goes wrong is thrown by
-  /// compute() or device_text(), which wait for it, and start what was not.
+  /// Starts the devices on another thread, while a folder and a results file are made; what goes wrong is thrown by
+  /// compute() and device_text(), which also start what was not. GPUs start one after the other, so that the first
+  /// computes while others start: two that start at once take as long as two in turn, 0.23 s for two H200.
   void start_devices();
   /// The devices in words.
   const std::string& device_text();
@@ -49,12 +50,19 @@ struct PreparedStudy {
   void take_hashes(const UnitKey& unit, const LayerResults& found, UnitOrigin origin) const;
 
  private:
-  std::vector<LayerStudy*> devices();
   void give_back(LayerStudy& computed);
 
-  std::vector<std::unique_ptr<LayerStudy>> layer_studies_;
+  /// Of a device that is starting: `there` is set once the layer study is.
+  struct Start {
+    std::unique_ptr<LayerStudy> study;
+    std::promise<void> there;
+    std::shared_future<void> waiting = there.get_future();
+  };
+  std::vector<Start> starts_;
+  std::vector<LayerStudy*> devices_;  ///< null until they have started
   std::string device_text_;
-  std::future<void> starting_;
+  std::shared_future<void> starting_;  ///< all of them
+  bool computed_ = false;              ///< the devices were given back
   std::mutex ending_mutex_;
   std::vector<std::jthread> ending_;  ///< each gives a device back
 };

@@ -72,11 +72,14 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
                   std::span<LayerStudy* const> layer_studies, UnitQueue& queue, const StreamOptions& options,
                   const StudyObserver& observer) {
   const bool several = layer_studies.size() > 1;
-  observer.started(devices_text(layer_studies));
+  std::atomic<std::size_t> starting = layer_studies.size();
   StudyTally tally(observer, plan.units.size());
   FirstError error;
-  const auto run_pipeline = [&](LayerStudy& layer_study) {
+  const auto run_pipeline = [&](std::size_t place) {
     try {
+      if (options.await_device) options.await_device(place);
+      LayerStudy& layer_study = *layer_studies[place];
+      if (--starting == 0) observer.started(devices_text(layer_studies));
       const int layers = layers_at_once(plan, dumps, layer_study, layer_studies.size());
       std::optional<LayerHandover> handover(std::in_place, layers, [&] {
         auto layer = std::make_unique<AttentionLayer>(layer_study.layer_memory());
@@ -95,15 +98,16 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
       if (options.computed) options.computed(layer_study);
       runner.store_all();
     } catch (...) {
-      error.set_current(several ? layer_study.device() : "");
+      const LayerStudy* const failed = layer_studies[place];
+      error.set_current(several && failed != nullptr ? failed->device() : "");
     }
   };
   {
     std::vector<std::jthread> others;
     try {
-      for (LayerStudy* const layer_study : layer_studies.subspan(1))
-        others.emplace_back([&, layer_study] { run_pipeline(*layer_study); });
-      run_pipeline(*layer_studies.front());
+      for (std::size_t place = 1; place < layer_studies.size(); ++place)
+        others.emplace_back([&, place] { run_pipeline(place); });
+      run_pipeline(0);
     } catch (...) {  // no further thread can be started
       error.set_current("");
     }

@@ -18,7 +18,8 @@ namespace attest {
 /// LayerStudy::max_submitted() + 1 for each pipeline; less, but at least two, if these would take more than a quarter
 /// of the machine's memory. Returns when the queue has nothing left. `dumps` are those of the plan. Throws InputError
 /// for a layer with NaN or Inf (naming sample, layer, head and token), Interrupted if told to stop. An error of one
-/// pipeline stops the others; the first one is thrown.
+/// pipeline stops the others; the first one is thrown. With StreamOptions::await_device the place of a layer study may
+/// be empty until its device has started.
 void stream_study(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps,
                   std::span<LayerStudy* const> layer_studies, UnitQueue& queue, const StreamOptions& options,
                   const StudyObserver& observer);

@@ -83,10 +83,10 @@ DumpTiming time_study(const std::string& path, const std::string& folder, const 
   if (queries > 0) study.choice.queries = {QueryChoice::Kind::last, queries, {}};
   const StudyPlan plan = plan_study(infos, study);
   timing.layers = plan.units.size();
-  const std::vector<std::unique_ptr<LayerStudy>> layer_studies =
-      make_layer_studies(study, options.device, options.threads);
+  std::vector<std::unique_ptr<LayerStudy>> layer_studies;
   std::vector<LayerStudy*> devices;
-  for (const std::unique_ptr<LayerStudy>& one : layer_studies) devices.push_back(one.get());
+  for (std::size_t i = 0; i < options.device.count(); ++i)
+    devices.push_back(layer_studies.emplace_back(make_layer_study(study, options.device, options.threads, i)).get());
   PartialResults partial(folder, PartialResults::Start::fresh, "{}");
   reset_peak_memory();
   const auto start = std::chrono::steady_clock::now();

@@ -65,7 +65,6 @@ void add_global_options(Command& program, GlobalOptions& options) {
   program.before_run([&options] {
     parse_device_memory(options.device_memory);
     check_device_text(options.device);
-    choose_kernel_loading(options.device);
   });
 }
 

@@ -4,9 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <string>
-
 #include "dumps/base/error.h"
 #include "tests/message_of.h"
 
@@ -41,24 +38,6 @@ TEST(Device, ATextIsCheckedWithoutTheMachinesGpus) {
     EXPECT_NO_THROW(check_device_text(text)) << text;
   for (const char* text : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:all,0"})
     EXPECT_THROW(check_device_text(text), UsageError) << text;
-}
-
-/// CUDA_MODULE_LOADING after choose_kernel_loading(), where it was `before`.
-std::string loading_for(const char* device, const char* before = nullptr) {
-  constexpr const char* kName = "CUDA_MODULE_LOADING";
-  ::unsetenv(kName);
-  if (before != nullptr) ::setenv(kName, before, 1);
-  choose_kernel_loading(device);
-  const char* const chosen = std::getenv(kName);
-  const std::string text = chosen != nullptr ? chosen : "";
-  ::unsetenv(kName);
-  return text;
-}
-
-TEST(Device, KernelsAreLoadedAtOnceForSeveralGpusAlone) {
-  for (const char* text : {"cpu", "auto", "cuda", "cuda:1"}) EXPECT_EQ(loading_for(text), "") << text;
-  for (const char* text : {"cuda:all", "cuda:0,1"}) EXPECT_EQ(loading_for(text), "EAGER") << text;
-  EXPECT_EQ(loading_for("cuda:all", "LAZY"), "LAZY") << "as the user has said";
 }
 
 std::vector<Gpu> three_gpus() { return {{"A100", 8, 0}, {"P100", 6, 0}, {"H200", 9, 0}}; }

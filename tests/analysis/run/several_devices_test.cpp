@@ -1,6 +1,11 @@
 // The results file of a study has the same bits whatever the number of devices that share it.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
+#include <mutex>
+#include <utility>
+
 #include "analysis/run/results_assembly.h"
 #include "analysis/run/stream_study.h"
 #include "analysis/run/unit_queue.h"
@@ -16,8 +21,9 @@ class SeveralDevicesTest : public ::testing::Test {
  protected:
   SeveralDevicesTest() { test::write_small_dump(path_); }
 
-  /// The values of all metrics and the summary, with `devices` layer studies.
-  std::pair<std::vector<float>, std::vector<double>> run(std::size_t devices) {
+  /// The values of all metrics and the summary, with `devices` layer studies. `late`: of these the last one starts when
+  /// another has computed a unit.
+  std::pair<std::vector<float>, std::vector<double>> run(std::size_t devices, bool late = false) {
     Study study =
         test::study_of({test::study_selector("ffd", test::parse_selector("ffd:block=8,sub_block=4"), {{5}, {7}}),
                         test::study_selector("exact", test::parse_selector("exact"), {})});
@@ -36,10 +42,22 @@ class SeveralDevicesTest : public ::testing::Test {
     const StudyObserver silent{.started = [](const std::string&) {},
                                .progress = [](const StudyProgress&) {},
                                .notice = [](const std::string&) {}};
-    stream_study(
-        study, plan, dumps, all, queue,
-        {.sink = [&](const UnitKey& unit, const LayerResults& found, UnitOrigin) { assembly.add(unit, found); }},
-        silent);
+    std::promise<void> computed;
+    std::once_flag once;
+    LayerStudy* const last = late ? std::exchange(all.back(), nullptr) : all.back();
+    const auto await_device = [&](std::size_t place) {
+      if (!late || place + 1 < devices) return;
+      EXPECT_EQ(computed.get_future().wait_for(std::chrono::minutes(1)), std::future_status::ready);
+      all.back() = last;
+    };
+    stream_study(study, plan, dumps, all, queue,
+                 {.sink =
+                      [&](const UnitKey& unit, const LayerResults& found, UnitOrigin) {
+                        assembly.add(unit, found);
+                        std::call_once(once, [&] { computed.set_value(); });
+                      },
+                  .await_device = await_device},
+                 silent);
     EXPECT_TRUE(assembly.complete());
     assembly.finish("{}");
     std::pair<std::vector<float>, std::vector<double>> found;
@@ -73,6 +91,8 @@ TEST_F(SeveralDevicesTest, HaveTheBitsOfOne) {
     EXPECT_TRUE(same_bits(summary, other_summary)) << devices;
   }
 }
+
+TEST_F(SeveralDevicesTest, OneComputesWhileAnotherStarts) { EXPECT_TRUE(same_bits(run(1).first, run(2, true).first)); }
 
 }  // namespace
 }  // namespace attest
