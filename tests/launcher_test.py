@@ -5,6 +5,7 @@ Each test has its own checkout, in which a stub replaces the build and the progr
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import time
@@ -200,9 +201,11 @@ def test_a_second_call_adds_less_than_50_ms(checkout):
     call(checkout / "attest")
 
     def seconds(program):
-        started = time.perf_counter()
+        """Of a processor, so that other programs on the machine change little."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         call(program)
-        return time.perf_counter() - started
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     direct = min(seconds(checkout / f"build/{PRESET}/attest") for _ in range(5))
     assert min(seconds(checkout / "attest") for _ in range(5)) - direct < 0.05

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import dump_maker
+from near import FLOAT32, assert_near
 
 ATTEST = os.environ["ATTEST_BIN"]
 ROOT = Path(os.environ["ATTEST_SOURCE_DIR"])
@@ -82,7 +83,7 @@ def test_tokens_of_a_budget_are_the_best_ones(dump, tmp_path, dtype, heads):
                 scores = k[h * KV_HEADS // HEADS, : position + 1] @ q[n, h] / np.sqrt(DIM)
                 weights = np.exp(scores - scores.max())
                 best = np.argsort(-values[n, h * heads // HEADS, : position + 1].astype(float), kind="stable")[:20]
-                assert np.isclose(mass[n, h], weights[best].sum() / weights.sum(), rtol=1e-5)
+                assert_near(mass[n, h], weights[best].sum() / weights.sum(), rel=FLOAT32)
 
 
 @pytest.mark.parametrize("storage", [dict(chunks=(1, 2, 50)), dict(chunks=(2, 4, 64), compression="gzip", shuffle=True)])
@@ -129,7 +130,7 @@ def test_blocks_under_a_window_count_from_token_0(dump, tmp_path):
     assert done.returncode == 0, done.stderr
     # Block 1 is 64 .. 127: of the query at 199, 28 tokens; the query at 130 sees 31 .. 130.
     keep = result(tmp_path / "r.h5", "s", "keep_ratio")[0, :, 0, 0]
-    assert np.allclose(keep, [0.64, 0.28])
+    assert_near(keep, [0.64, 0.28], rel=FLOAT32)
 
 
 # ---- keys and values of one's own

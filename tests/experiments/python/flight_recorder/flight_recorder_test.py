@@ -11,6 +11,7 @@ import pytest
 
 from attest.flight_recorder.recording import parameter_names, read_recording
 from attest.flight_recorder.stored import TABLES
+from near import FLOAT32, assert_near
 from recorded_calls import (DECODE, PAGED_PREFILL, RAGGED_PREFILL, Coded, FlightRecorder, attention, bfloat16)
 
 ATTEST = os.environ["ATTEST_BIN"]
@@ -81,10 +82,10 @@ def check(dump, sample, layer, requests, number, kept=4, lse=False, scale=1.0):
     np.testing.assert_array_equal(layer["k"][:], requests.k[number].transpose(1, 0, 2))
     np.testing.assert_array_equal(layer["v"][:], requests.v[number].transpose(1, 0, 2) * scale)
     expected = requests.outputs[number][-kept:]
-    assert np.abs(layer["output"][:] - expected).max() <= ROUNDING * np.abs(expected).max()
+    assert_near(layer["output"][:], expected, abs=ROUNDING * np.abs(expected).max())
     assert ("output_lse" in layer) == lse
     if lse:
-        np.testing.assert_allclose(layer["output_lse"][:], requests.lses[number][-kept:], rtol=1e-5, atol=1e-5)
+        assert_near(layer["output_lse"][:], requests.lses[number][-kept:], rel=FLOAT32, abs=FLOAT32)
 
 
 @pytest.mark.parametrize("layout", ["NHD", "HND"])

@@ -15,6 +15,7 @@ pytest.importorskip("transformers", reason="transformers is not installed (cmake
 from attest.llama_cpp.samples import LlamaSamples
 from capture_models import T, attention, capture, read, run, token_ids, write_prompts
 from gguf_models import FAMILIES, WINDOWED, interleaved, make_gguf
+from near import assert_near
 
 # Of the output, relative to its norm per query and head. In float16: queries, and products with values, are rounded, as
 # flash attention on a processor adds them up in float16. In bfloat16 and float32 sums are in float32.
@@ -96,7 +97,7 @@ def test_q_k_v_are_those_of_transformers(models, tmp_path, family):
                     expected = interleaved(np.moveaxis(expected, -1, 0), 1)
                     expected = np.moveaxis(expected, 0, -1)
                 expected = expected * (factor if kind == "q" else 1)
-                assert np.abs(captured - expected).max() <= INPUT_TOLERANCE * np.abs(expected).max(), (layer, kind)
+                assert_near(captured, expected, abs=INPUT_TOLERANCE * np.abs(expected).max(), what=(layer, kind))
 
 
 QUANTS = {"q8_0": gguf.GGMLQuantizationType.Q8_0, "q4_0": gguf.GGMLQuantizationType.Q4_0,
