@@ -2,7 +2,10 @@
 import numpy as np
 
 FLOAT32 = 1e-5  # relative: float32 cells of sums of a few hundred numbers in double
-DOUBLE = 1e-12  # relative: doubles, summed in another order
+CELL = 1e-6  # of float32 cells between 0 and 1, or their mean
+DOUBLE = 1e-12  # doubles, summed in another order
+CLOSE = 1e-9  # doubles that powers or logarithms gave
+MODEL = 1e-4  # absolute: what a model of a few layers computes in float32, of numbers around 1
 
 
 def assert_near(found, expected, rel=0.0, abs=0.0, what=""):

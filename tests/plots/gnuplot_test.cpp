@@ -5,8 +5,9 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <thread>
+
+#include "tests/dumps/scratch_folder.h"
 
 namespace attest {
 namespace {
@@ -18,33 +19,23 @@ using std::chrono::milliseconds;
 /// A temporary folder, and a PATH that has a stub of gnuplot or nothing at all.
 class GnuplotTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "attest-gnuplot-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    path_ = std::getenv("PATH");
-  }
-  void TearDown() override {
-    setenv("PATH", path_.c_str(), 1);
-    fs::remove_all(folder_);
-  }
+  ~GnuplotTest() override { setenv("PATH", path_.c_str(), 1); }
   void install_stub(const std::string& shell_script) {
-    const fs::path program = folder_ / "gnuplot";
-    std::ofstream(program) << "#!/bin/sh\n" << shell_script;
+    const fs::path program = scratch_.write("gnuplot", "#!/bin/sh\n" + shell_script);
     fs::permissions(program, fs::perms::owner_all);
     setenv("PATH", (folder_.string() + ":/usr/bin:/bin").c_str(), 1);
   }
 
-  fs::path folder_;
-  std::string path_;
+  const ScratchFolder scratch_;
+  const fs::path folder_ = scratch_.path();
+  const std::string path_ = std::getenv("PATH");
 };
 
 TEST_F(GnuplotTest, RunsInTheFolderWithoutAShell) {
   install_stub("printf '%s\\n' \"$PWD\" \"$@\" > arguments; echo noise");
   const GnuplotRun run = run_gnuplot(folder_, "a b.gp", "formats = 'pdf; $(touch evil)'");
   EXPECT_EQ(run.status, Status::done) << run.message;
-  std::ifstream arguments(folder_ / "arguments");
-  std::string text{std::istreambuf_iterator<char>(arguments), {}};
-  EXPECT_EQ(text,
+  EXPECT_EQ(bytes_of_file(scratch_.file("arguments")),
             fs::canonical(folder_).string() + "\n--default-settings\n-e\nformats = 'pdf; $(touch evil)'\na b.gp\n");
   EXPECT_FALSE(fs::exists(folder_ / "evil"));
 }

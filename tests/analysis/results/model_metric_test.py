@@ -1,11 +1,10 @@
 """Metrics of the whole model and their parts by head: from outputs in plain numpy, or from the study's output_error."""
-import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 
+from attest_program import run_attest
 from near import FLOAT32, assert_near
 
 HQ, HKV, D, T, ROWS, LAYERS = 4, 2, 16, 96, 3, (0, 2, 3)
@@ -42,9 +41,8 @@ def write_dump(path, gradients):
 
 def study(tmp_path, gradients, *more):
     norms, weights = write_dump(tmp_path / "d.h5", gradients)
-    run = subprocess.run([os.environ["ATTEST_BIN"], "run", tmp_path / "d.h5", "-o", tmp_path / "r.h5", "--device", "cpu",
-                          "--selector", "recent=streaming_llm", "--budget", "50%,8,100%", *more],
-                         capture_output=True, text=True)
+    run = run_attest("run", tmp_path / "d.h5", "-o", tmp_path / "r.h5", "--device", "cpu", "--selector",
+                     "recent=streaming_llm", "--budget", "50%,8,100%", *more)
     return run, norms, weights
 
 
@@ -87,7 +85,7 @@ def test_wrong_gradients_are_refused(tmp_path, wrong, sentence):
     write_dump(tmp_path / "d.h5", ())
     with h5py.File(tmp_path / "d.h5", "r+") as file:
         file["samples/s/layers/2/head_gradient"] = wrong
-    run = subprocess.run([os.environ["ATTEST_BIN"], "inspect", tmp_path / "d.h5"], capture_output=True, text=True)
+    run = run_attest("inspect", tmp_path / "d.h5")
     assert run.returncode == 4 and f"/samples/s/layers/2/{sentence}" in run.stderr
 
 
@@ -141,9 +139,8 @@ def write_gradients(path, scales=SCALES, layers=LAYERS, margin=True):
 
 
 def run(tmp_path, *more):
-    return subprocess.run([os.environ["ATTEST_BIN"], "run", tmp_path / "d.h5", "-o", tmp_path / "r.h5", "--device", "cpu",
-                           "--selector", "recent=streaming_llm", "--budget", ",".join(KEPT), *more],
-                          capture_output=True, text=True)
+    return run_attest("run", tmp_path / "d.h5", "-o", tmp_path / "r.h5", "--device", "cpu", "--selector",
+                      "recent=streaming_llm", "--budget", ",".join(KEPT), *more)
 
 
 def test_predicted_losses_are_those_of_plain_numpy(tmp_path):
@@ -207,7 +204,7 @@ def test_wrong_scales_are_refused(tmp_path, scales, sentence):
         group["output_gradient"] = np.ones((2, ROWS, HQ, D), np.float16)
         if scales is not None:
             group["output_gradient"].attrs["scales"] = scales
-    done = subprocess.run([os.environ["ATTEST_BIN"], "inspect", tmp_path / "d.h5"], capture_output=True, text=True)
+    done = run_attest("inspect", tmp_path / "d.h5")
     assert done.returncode == 4 and f"/samples/s/layers/2/{sentence}" in done.stderr
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from attest_program import run_attest as attest
 import dump_maker
-from near import FLOAT32, assert_near
+from near import CELL, FLOAT32, assert_near
 
 
 def write_dump(path, layers=(0, 1, 4), tokens=300, heads=4, kv_heads=2, dim=32, positions=(130, 299), bad=None, samples=("s",)):
@@ -458,7 +458,7 @@ def test_fewer_queries_and_samples_than_asked_are_said(dump, tmp_path):
 def test_models_are_not_averaged(dump, tmp_path):
     """A row for each model; the dumps of one model are pooled."""
     others = [tmp_path / "1.h5", tmp_path / "2.h5"]
-    for path, layers in zip(others, [(1,), (2,)]):
+    for path, layers in zip(others, [(1,), (2,)], strict=True):
         write_dump(path, layers=layers, heads=2, kv_heads=1)
         with h5py.File(path, "r+") as file:
             file.attrs["model"] = "other\x1b[1m"
@@ -471,7 +471,7 @@ def test_models_are_not_averaged(dump, tmp_path):
     with h5py.File(tmp_path / "r.h5") as file:
         for row, dumps, setting in zip(rows, [(0, 2), (0, 2), (1,), (1,)], [0, 1, 0, 1], strict=True):
             recall = np.concatenate([file[f"dumps/{d}/samples/s/ffd:block=64/recall"][..., setting].ravel() for d in dumps])
-            assert row["mean_recall"] == pytest.approx(recall.mean(), abs=1e-6)
+            assert row["mean_recall"] == pytest.approx(recall.mean(), abs=CELL)
     assert [row["model"] for row in rows] == ["other\x1b[1m"] * 2 + ["test/model"] * 2
     assert "of a model" in result.stdout
 

@@ -10,8 +10,9 @@ import time
 
 import pytest
 
+from attest_program import ATTEST, run_attest
 from results_data import data_of
-from shared_runs import ATTEST, CLEAN, SELECTORS, wait_for, write_dump
+from shared_runs import CLEAN, SELECTORS, wait_for, write_dump
 
 pytest.importorskip("distributed", reason="distributed is not installed (cmake/setup.sh --cluster)")
 LIMIT = 300
@@ -163,7 +164,7 @@ def test_a_worker_with_another_dump_at_the_path_is_refused(dump, tls, tmp_path):
 
 
 def test_a_worker_with_another_version_is_refused(dump, tls, tmp_path):
-    version = subprocess.run([ATTEST, "--version"], capture_output=True, text=True).stdout.split()[1]
+    version = run_attest("--version").stdout.split()[1]
     other = version[:-1] + ("1" if version[-1] != "1" else "2")
     program = wrapper(tmp_path / "program", f'{ATTEST} "$@" || exit; for ((i = 1; i < $#; ++i)); do [ "${{!i}}" != --chunk ] || at=$((i + 1)); done\n'
                                             f'sed -i \'0,/"{version}"/s//"{other}"/\' "${{!at}}"')
