@@ -5,12 +5,15 @@ Each test has its own checkout, in which a stub replaces the build and the progr
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+
+from attest_program import attest
 
 ROOT = Path(__file__).resolve().parent.parent
 # The preset that this machine gets by default.
@@ -175,7 +178,7 @@ def test_common_options_may_stand_before_the_command(checkout, arguments, needs)
 
 def test_the_common_options_that_take_a_value_are_known():
     """The launcher cannot ask the program, which may not be there."""
-    text = subprocess.run([os.environ["ATTEST_BIN"], "--help"], capture_output=True, text=True, check=True).stdout
+    text = attest("--help").stdout
     known, = re.findall(r"^ +(--.*)\) shift ;;$", (ROOT / "attest").read_text(), re.MULTILINE)
     assert sorted(known.split(" | ")) == sorted(re.findall(r"^  (--[a-z-]+) [A-Z]", text.partition("Subcommands:")[0], re.MULTILINE))
 
@@ -196,13 +199,15 @@ def test_a_failed_build_does_not_run_an_older_program(checkout):
     assert result.stdout == ""
 
 
-def test_a_second_call_adds_less_than_50_ms(checkout):
+def test_a_second_call_adds_less_than_50_ms_of_a_processor(checkout):
     call(checkout / "attest")
 
     def seconds(program):
-        started = time.perf_counter()
+        """Of a processor, so that other programs on the machine change little."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         call(program)
-        return time.perf_counter() - started
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     direct = min(seconds(checkout / f"build/{PRESET}/attest") for _ in range(5))
     assert min(seconds(checkout / "attest") for _ in range(5)) - direct < 0.05

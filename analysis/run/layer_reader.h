@@ -3,9 +3,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <stop_token>
+#include <string>
 
+#include "analysis/layer/layer_study.h"
 #include "analysis/run/device_lock.h"
 #include "analysis/run/input_hashes.h"
 #include "analysis/run/layer_handover.h"

@@ -49,16 +49,6 @@ inline Row plain_output(const Row& scores, const std::vector<Row>& values, const
   return out;
 }
 
-inline Row plain_ranks(const Row& values) {
-  Row ranks;
-  for (double x : values) {
-    double smaller = 0, equal = 0;
-    for (double y : values) smaller += y < x, equal += y == x;
-    ranks.push_back(1 + smaller + (equal - 1) / 2);
-  }
-  return ranks;
-}
-
 inline double plain_pearson(const Row& a, const Row& b) {
   const auto constant = [](const Row& x) {
     return x.empty() || *std::max_element(x.begin(), x.end()) == *std::min_element(x.begin(), x.end());

@@ -2,8 +2,9 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
+
+from attest_program import attest
 
 README = Path(os.environ["ATTEST_SOURCE_DIR"]) / "analysis/README.md"
 BEGIN, END = "<!-- begin: printed by tests/analysis/readme_test.py -->\n", "<!-- end -->\n"
@@ -29,7 +30,7 @@ def tables(document):
 
 
 def program():
-    listed = subprocess.run([os.environ["ATTEST_BIN"], "list", "--json"], capture_output=True, text=True, check=True)
+    listed = attest("list", "--json")
     return json.loads(listed.stdout)
 
 

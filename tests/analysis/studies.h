@@ -81,6 +81,9 @@ inline bool same_values(const std::vector<float>& a, const std::vector<float>& b
 
 /// Every array of two results of one study.
 inline void expect_same_values(const LayerResults& a, const LayerResults& b, const std::string& what) {
+  ASSERT_FALSE(a.scores.empty() || a.selectors.empty()) << what;
+  ASSERT_EQ(a.scores.size(), b.scores.size()) << what;
+  ASSERT_EQ(a.selectors.size(), b.selectors.size()) << what;
   for (std::size_t m = 0; m < a.scores.size(); ++m)
     EXPECT_TRUE(same_values(a.scores[m].values, b.scores[m].values)) << what << ", " << a.scores[m].name;
   for (std::size_t s = 0; s < a.selectors.size(); ++s)

@@ -25,6 +25,7 @@ class ScratchFolder {
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
+  const std::filesystem::path& path() const { return path_; }
   std::string file(std::string_view name) const { return (path_ / name).string(); }
 
   /// Writes the bytes and returns the path.

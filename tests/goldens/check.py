@@ -113,7 +113,8 @@ def compare_label(label, expected, found, tokens, device, outcome):
     for attribute in ("dense", "settings"):
         if attribute in expected.attrs:
             values = np.asarray(found[attribute][()], float) if attribute in found else None
-            if values is None or not np.allclose(values, expected.attrs[attribute]):
+            want = np.asarray(expected.attrs[attribute], float)
+            if values is None or values.shape != want.shape or not np.allclose(values, want):
                 outcome.wrong.append(f"{label}/{attribute}: {values}, expected {expected.attrs[attribute]}")
     same_set = None
     if "keep_ratio" in expected and "keep_ratio" in found and expected["keep_ratio"].shape == found["keep_ratio"].shape:
@@ -173,6 +174,7 @@ def check(attest, case, device="cpu", selectors=None, folder=None):
                 if here not in found:
                     outcome.wrong.append(f"sample {sample}: missing")
                     continue
+                outcome.wrong += [f"{sample}/{label}: no expected values" for label in labels if label not in expected[sample]]
                 for label in expected[sample]:
                     if label in found[here]:
                         if label == "scores" or label in labels:

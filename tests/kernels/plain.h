@@ -162,4 +162,15 @@ inline Kept either(const Kept& a, const Kept& b) {
 
 inline double count(const Kept& kept) { return static_cast<double>(std::count(kept.begin(), kept.end(), 1)); }
 
+/// Rank = 1 + number of smaller values + half the number of other equal values.
+inline Row plain_ranks(const Row& values) {
+  Row ranks;
+  for (double x : values) {
+    double smaller = 0, equal = 0;
+    for (double y : values) smaller += y < x, equal += y == x;
+    ranks.push_back(1 + smaller + (equal - 1) / 2);
+  }
+  return ranks;
+}
+
 }  // namespace attest::test

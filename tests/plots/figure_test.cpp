@@ -6,9 +6,10 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <sstream>
+
+#include "tests/dumps/scratch_folder.h"
 
 namespace attest {
 namespace {
@@ -72,19 +73,13 @@ Figure example() {
 
 class FigureTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "attest-figure-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::string content(const std::string& name) const {
-    std::ifstream in(folder_ / name, std::ios::binary);
-    EXPECT_TRUE(in) << name;
-    return {std::istreambuf_iterator<char>(in), {}};
+    EXPECT_TRUE(fs::exists(folder_ / name)) << name;
+    return bytes_of_file(scratch_.file(name));
   }
 
-  fs::path folder_;
+  const ScratchFolder scratch_;
+  const fs::path folder_ = scratch_.path();
 };
 
 TEST_F(FigureTest, ScriptReadsItsCsvByRelativePathAndHoldsItsCaption) {
@@ -175,7 +170,7 @@ TEST_F(FigureTest, DrawsOnlyTheFormatsAsked) {
 
 TEST_F(FigureTest, ABrokenScriptIsReportedWithItsLine) {
   write_figure_source(example(), {}, folder_);
-  std::ofstream(folder_ / "f.gp") << "set encoding utf8\nplot no_such_variable\n";
+  scratch_.write("f.gp", "set encoding utf8\nplot no_such_variable\n");
   const GnuplotRun run = draw_figure(example(), folder_, {"svg"});
   if (run.status == GnuplotRun::Status::not_installed) GTEST_SKIP() << "gnuplot is not installed";
   EXPECT_EQ(run.status, GnuplotRun::Status::failed);
@@ -185,8 +180,8 @@ TEST_F(FigureTest, ABrokenScriptIsReportedWithItsLine) {
 /// gnuplot as it is on a full disk: the pdf is cut, and it reports success.
 TEST_F(FigureTest, ATruncatedPictureIsReportedAndNoneRemains) {
   write_figure_source(example(), {}, folder_);
-  const fs::path program = folder_ / "gnuplot";
-  std::ofstream(program) << "#!/bin/sh\necho '<svg></svg>' > f.svg\nprintf '%%PDF-1.5' > f.pdf\n";
+  const fs::path program =
+      scratch_.write("gnuplot", "#!/bin/sh\necho '<svg></svg>' > f.svg\nprintf '%%PDF-1.5' > f.pdf\n");
   fs::permissions(program, fs::perms::owner_all);
   const std::string path = std::getenv("PATH");
   setenv("PATH", (folder_.string() + ":/usr/bin:/bin").c_str(), 1);

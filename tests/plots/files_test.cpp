@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -21,15 +20,8 @@ namespace fs = std::filesystem;
 
 class PictureCheckTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "attest-picture-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   bool is_whole(const std::string& bytes, const std::string& format) const {
-    std::ofstream(folder_ / "x", std::ios::binary) << bytes;
-    return is_whole_picture(folder_ / "x", format);
+    return is_whole_picture(scratch_.write("x", bytes), format);
   }
 
   /// Every way to lose bytes is seen; losses in the middle only where `middle`.
@@ -43,7 +35,8 @@ class PictureCheckTest : public testing::Test {
     EXPECT_FALSE(middle && whole) << format << " without its middle";
   }
 
-  fs::path folder_;
+  const ScratchFolder scratch_;
+  const fs::path folder_ = scratch_.path();
 };
 
 TEST_F(PictureCheckTest, HandMadePictures) {
@@ -60,16 +53,15 @@ TEST_F(PictureCheckTest, HandMadePictures) {
 }
 
 TEST_F(PictureCheckTest, GnuplotsOwnPictures) {
-  std::ofstream(folder_ / "x.gp") << "set terminal pdfcairo; set output 'x.pdf'; plot x; unset output\n"
-                                     "set terminal pngcairo; set output 'x.png'; plot x; unset output\n"
-                                     "set terminal svg; set output 'x.svg'; plot x; unset output\n";
+  scratch_.write("x.gp",
+                 "set terminal pdfcairo; set output 'x.pdf'; plot x; unset output\n"
+                 "set terminal pngcairo; set output 'x.png'; plot x; unset output\n"
+                 "set terminal svg; set output 'x.svg'; plot x; unset output\n");
   const GnuplotRun run = run_gnuplot(folder_, "x.gp", "");
   if (run.status == GnuplotRun::Status::not_installed) GTEST_SKIP() << "gnuplot is not installed";
   ASSERT_EQ(run.status, GnuplotRun::Status::done) << run.message;
-  for (const std::string format : {"pdf", "png", "svg"}) {
-    std::ifstream in(folder_ / ("x." + format), std::ios::binary);
-    expect_losses_seen({std::istreambuf_iterator<char>(in), {}}, format, format != "svg");
-  }
+  for (const std::string format : {"pdf", "png", "svg"})
+    expect_losses_seen(bytes_of_file(scratch_.file("x." + format)), format, format != "svg");
 }
 
 TEST_F(PictureCheckTest, WhatIsNotThereIsNotWhole) {

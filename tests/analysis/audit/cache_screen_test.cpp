@@ -9,11 +9,13 @@
 #include "analysis/layer/layer_amax.h"
 #include "kernels/selectors/registry.h"
 #include "tests/analysis/audit/plain_engine.h"
+#include "tests/near.h"
 
 namespace attest::test {
 namespace {
 
 constexpr double kOrderOfSums = 1e-9;  // relative, of the same numbers added in another order
+constexpr double kNoiseOfSize = 0.05;  // the size of the rounding is that of the dump's own numbers in one pass
 
 TEST(CacheScreenTest, PairsFitAsTheyDoAlone) {
   for (const std::size_t c : {0, 16, 6}) {  // grouped heads; sinks and a window; a soft-cap
@@ -41,11 +43,10 @@ TEST(CacheScreenTest, PairsFitAsTheyDoAlone) {
         const RowFit fit =
             fit_row(input.observed(rows[r].query, rows[r].head), input.observed_lse(rows[r].query, rows[r].head),
                     predicted[r].output, predicted[r].lse, predicted[r].rounding, bound);
-        EXPECT_NEAR(pair.fits[r].lse_difference, fit.lse_difference, kOrderOfSums * 100) << alone.text;
-        EXPECT_NEAR(pair.fits[r].error * std::max(known[r].rounding.size, predicted[r].rounding.size),
-                    fit.error * predicted[r].rounding.size,
-                    0.05 * fit.error * predicted[r].rounding.size + kOrderOfSums)  // the size's noise is the dump's
-            << alone.text;
+        EXPECT_TRUE(near(pair.fits[r].lse_difference, fit.lse_difference, kOrderOfSums * 100)) << alone.text;
+        const double size = std::max(known[r].rounding.size, predicted[r].rounding.size),
+                     error = fit.error * predicted[r].rounding.size;
+        EXPECT_TRUE(near(pair.fits[r].error * size, error, kNoiseOfSize * error + kOrderOfSums)) << alone.text;
       }
     }
     EXPECT_GE(explained, 1u);

@@ -62,6 +62,7 @@ class Comparison {
   }
 
   void finish() const {
+    ASSERT_FALSE(metrics_.empty());
     EXPECT_LE(static_cast<double>(flipped_), 2 + kMaxFlipped * static_cast<double>(kept_sets_))
         << "kept sets that differ, of " << kept_sets_;
     for (const auto& [name, metric] : metrics_) {
@@ -147,6 +148,7 @@ class Comparison {
 };
 
 inline bool same_bits(const std::vector<MetricValues>& a, const std::vector<MetricValues>& b) {
+  if (a.size() != b.size() || a.empty()) return false;
   for (std::size_t m = 0; m < a.size(); ++m)
     if (a[m].values.size() != b[m].values.size() ||
         std::memcmp(a[m].values.data(), b[m].values.data(), a[m].values.size() * sizeof(float)) != 0) {

@@ -7,6 +7,7 @@
 #include "tests/analysis/studies.h"
 #include "tests/kernels/device_cases.h"
 #include "tests/kernels/device_rows.h"
+#include "tests/near.h"
 
 namespace attest::test {
 namespace {
@@ -110,11 +111,8 @@ TEST_P(CudaChunkStudyTest, ExactScoresAndOutputsAreTheCpus) {
   const auto expect_near = [](const MetricValues& own, const MetricValues& of_cpu) {
     ASSERT_EQ(own.name, of_cpu.name);
     ASSERT_EQ(own.values.size(), of_cpu.values.size());
-    for (std::size_t i = 0; i < own.values.size(); ++i) {
-      const double a = static_cast<double>(own.values[i]), b = static_cast<double>(of_cpu.values[i]);
-      if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-      EXPECT_LE(std::fabs(a - b), kTolerance * std::max(1.0, std::fabs(b))) << own.name << ", cell " << i;
-    }
+    for (std::size_t i = 0; i < own.values.size(); ++i)
+      EXPECT_TRUE(near_metric(own.values[i], of_cpu.values[i], kTolerance)) << own.name << ", cell " << i;
   };
   ASSERT_EQ(found.scores.size(), expected.scores.size());
   for (std::size_t m = 0; m < found.scores.size(); ++m) expect_near(found.scores[m], expected.scores[m]);

@@ -6,6 +6,7 @@
 #include "tests/analysis/plain_metrics.h"
 #include "tests/analysis/studies.h"
 #include "tests/cases.h"
+#include "tests/near.h"
 
 namespace attest::test {
 namespace {
@@ -87,15 +88,10 @@ Study made_up_study() {
   return study;
 }
 
-/// The tolerance covers rounding to float32 and the different order of the sums.
+// Rounding to float32 and the different order of the sums.
+constexpr double kRounded = 2e-7;
 void expect_cell(double expected, float found, const std::string& what) {
-  if (std::isnan(expected)) {
-    EXPECT_TRUE(std::isnan(found)) << what << " is " << found << ", expected NaN";
-    return;
-  }
-  EXPECT_TRUE(static_cast<double>(found) == expected ||
-              std::fabs(static_cast<double>(found) - expected) <= 2e-7 * std::max(1.0, std::fabs(expected)))
-      << what << " is " << found << ", expected " << expected;
+  EXPECT_TRUE(near_metric(found, expected, kRounded)) << what;
 }
 
 /// Outputs and kept sets of one row, from which the expected metrics of the layer are computed.

@@ -5,11 +5,13 @@
 
 #include "kernels/selectors/registry.h"
 #include "tests/cases.h"
+#include "tests/near.h"
 
 namespace attest::test {
 namespace {
 
 constexpr std::int64_t kBlock = 128;
+constexpr double kOrder = 1e-9;  // of sums of up to 640 numbers
 const std::vector<double> kLambdas = {0.25, 1, 2, 4, 6};
 
 struct Kind {
@@ -119,7 +121,7 @@ TEST_P(ScanBound, IsThatOfThePlainFormulas) {
         const ScanBoundRow& row = rows[n * heads + h];
         double norm2 = 0, largest = 0, mean = 0;
         for (const double x : p.query) norm2 += x * x;
-        EXPECT_NEAR(row.alpha, std::sqrt(norm2 / layer.shape.head_dim), 1e-9 * (1 + row.alpha));
+        EXPECT_TRUE(relatively_near(row.alpha, std::sqrt(norm2 / layer.shape.head_dim), kOrder));
         ASSERT_EQ(row.at.size(), covered == 0 ? 0 : kLambdas.size());
         if (covered == 0) continue;
         std::vector<double> variances;
@@ -133,8 +135,8 @@ TEST_P(ScanBound, IsThatOfThePlainFormulas) {
           mean += variance / static_cast<double>(p.steps.size());
         }
         const double paper = std::pow(layer.softmax_scale * largest / 2, 2) * norm2;
-        EXPECT_NEAR(row.sigma_block, std::sqrt(mean), 1e-9 * (1 + row.sigma_block));
-        EXPECT_NEAR(row.sigma_paper, std::sqrt(paper), 1e-9 * (1 + row.sigma_paper));
+        EXPECT_TRUE(relatively_near(row.sigma_block, std::sqrt(mean), kOrder));
+        EXPECT_TRUE(relatively_near(row.sigma_paper, std::sqrt(paper), kOrder));
         const double peak = *std::ranges::max_element(p.exact);
         for (std::size_t i = 0; i < kLambdas.size(); ++i) {
           const double lambda = kLambdas[i];
@@ -146,8 +148,8 @@ TEST_P(ScanBound, IsThatOfThePlainFormulas) {
           }
           double undecided = 0;  // tokens within rounding of a threshold
           for (std::size_t j = 0; j < covered; ++j) {
-            if (std::abs(p.exact[j] - (peak - (delta - lambda))) < 1e-9 ||
-                std::abs(p.estimate[j] - thresholds[h]) < 1e-9)
+            if (std::abs(p.exact[j] - (peak - (delta - lambda))) < kOrder ||
+                std::abs(p.estimate[j] - thresholds[h]) < kOrder)
               ++undecided;
             if (p.exact[j] < peak - (delta - lambda)) continue;
             ++expected.salient;
@@ -161,10 +163,10 @@ TEST_P(ScanBound, IsThatOfThePlainFormulas) {
             expected.missed_bound_paper += tail(paper);
           }
           const ScanBoundAt& at = row.at[i];
-          EXPECT_NEAR(at.bound_block, expected.bound_block, 1e-9);
-          EXPECT_NEAR(at.bound_paper, expected.bound_paper, 1e-9);
-          EXPECT_NEAR(at.lower_bound_block, expected.lower_bound_block, 1e-9);
-          EXPECT_NEAR(at.lower_bound_paper, expected.lower_bound_paper, 1e-9);
+          EXPECT_NEAR(at.bound_block, expected.bound_block, kOrder);
+          EXPECT_NEAR(at.bound_paper, expected.bound_paper, kOrder);
+          EXPECT_NEAR(at.lower_bound_block, expected.lower_bound_block, kOrder);
+          EXPECT_NEAR(at.lower_bound_paper, expected.lower_bound_paper, kOrder);
           EXPECT_NEAR(at.salient, expected.salient, undecided);
           EXPECT_NEAR(at.missed, expected.missed, undecided);
           EXPECT_NEAR(at.dropped, expected.dropped, undecided);

@@ -11,6 +11,7 @@
 #include "tests/analysis/studies.h"
 #include "tests/cases.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/near.h"
 
 namespace attest::test {
 namespace {
@@ -69,9 +70,8 @@ void expect_head(const MetricValues& found, const MetricValues& alone, const Att
   for (std::size_t cell = 0; cell < found.values.size(); ++cell) {
     const std::size_t head = cell / per_row % heads;
     if (head < first || head >= first + group) continue;
-    const float a = found.values[cell], b = alone.values[cell];
-    ASSERT_TRUE(a == b || (std::isnan(a) && std::isnan(b)))
-        << what << ", " << found.name << ", cell " << cell << ": " << a << ", expected " << b;
+    ASSERT_TRUE(near_metric(found.values[cell], alone.values[cell], 0))
+        << what << ", " << found.name << ", cell " << cell;
   }
 }
 

@@ -8,6 +8,7 @@
 #include "tests/analysis/metrics/device_selection.h"
 #include "tests/analysis/plain_metrics.h"
 #include "tests/kernels/device_cases.h"
+#include "tests/near.h"
 
 namespace attest::test {
 namespace {
@@ -21,13 +22,10 @@ const std::vector<int2> kSpans{{0, 2}, {100, 140}, {4000, 4001}};
 bool is_mass(const std::string& metric) { return metric.find("mass") != std::string::npos; }
 
 void expect_near(const std::string& name, float found, double expected, const std::string& where) {
-  if (std::isnan(expected)) {
-    EXPECT_TRUE(std::isnan(found)) << name << where << ": " << found;
-  } else if (is_mass(name)) {
-    EXPECT_LE(std::fabs(static_cast<double>(found) - expected), kMass) << name << where;
-  } else {
-    EXPECT_EQ(found, static_cast<float>(expected)) << name << where;  // counts, or a difference of floats
-  }
+  if (is_mass(name))
+    EXPECT_TRUE(near_metric(found, expected, kMass)) << name << where;
+  else  // counts, or a difference of floats
+    EXPECT_TRUE(near_metric(found, static_cast<float>(expected), 0)) << name << where;
 }
 
 Kept span_tokens(const DeviceChunk& on, std::size_t r) {

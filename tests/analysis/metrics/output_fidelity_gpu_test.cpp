@@ -5,6 +5,7 @@
 #include "tests/analysis/metrics/device_selection.h"
 #include "tests/analysis/plain_metrics.h"
 #include "tests/kernels/device_cases.h"
+#include "tests/near.h"
 
 namespace attest::test {
 namespace {
@@ -46,11 +47,7 @@ struct Outputs {
 };
 
 void expect_near(float found, double expected, const std::string& what) {
-  if (std::isnan(expected)) {
-    EXPECT_TRUE(std::isnan(found)) << what << ": " << found;
-  } else {
-    EXPECT_LE(std::fabs(static_cast<double>(found) - expected), kRounded * std::max(1.0, std::fabs(expected))) << what;
-  }
+  EXPECT_TRUE(near_metric(found, expected, kRounded)) << what;
 }
 
 /// Heads of weight 0 among them.

@@ -8,6 +8,7 @@
 #include "tests/analysis/plain_metrics.h"
 #include "tests/kernels/device_cases.h"
 #include "tests/kernels/rank/value_rows.h"
+#include "tests/near.h"
 
 namespace attest::test {
 namespace {
@@ -18,13 +19,7 @@ constexpr double kTolerance = 2e-5;
 const std::vector<double> kLambdas{0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 2.5, 3, 4, 6};
 
 void expect_near(float found, double expected, const std::string& what) {
-  const double x = static_cast<double>(found);
-  if (std::isnan(expected)) {
-    EXPECT_TRUE(std::isnan(found)) << what << ": " << found;
-  } else if (x != expected) {  // both may be infinite
-    EXPECT_LE(std::fabs(x - expected), kTolerance * std::max(1.0, std::fabs(expected)))
-        << what << ": " << found << ", expected " << expected;
-  }
+  EXPECT_TRUE(near_metric(found, expected, kTolerance)) << what;
 }
 
 /// Values of every row by metric, and tails [rows, lambdas].

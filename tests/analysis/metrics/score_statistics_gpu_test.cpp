@@ -9,6 +9,7 @@
 #include "tests/analysis/plain_metrics.h"
 #include "tests/kernels/device_cases.h"
 #include "tests/kernels/selectors/device_chunk.h"
+#include "tests/near.h"
 
 namespace attest::test {
 namespace {
@@ -18,15 +19,6 @@ constexpr double kTolerance = 1e-5;
 
 // Disjoint, as the device expects them: at the first tokens, in the middle, and past the end of most layers.
 const std::vector<int2> kSpans{{0, 2}, {5, 9}, {130, 200}, {4000, 4001}};
-
-void expect_near(double found, double expected, const std::string& what) {
-  if (std::isnan(expected)) {
-    EXPECT_TRUE(std::isnan(found)) << what << ": " << found;
-  } else {
-    EXPECT_LE(std::fabs(found - expected), kTolerance * std::max(1.0, std::fabs(expected)))
-        << what << ": " << found << ", expected " << expected;
-  }
-}
 
 struct Variant {
   bool spans, sinks;
@@ -77,11 +69,11 @@ void expect_statistics(const Case& c, const Variant& variant) {
     const Metrics plain = plain_statistics(on, r, variant);
     ASSERT_EQ(plain.size(), arrays.size());
     for (const auto& [name, value] : plain)
-      expect_near(static_cast<double>(found.at(name)[r]), value, name + " of row " + std::to_string(r));
+      EXPECT_TRUE(near_metric(found.at(name)[r], value, kTolerance)) << name << " of row " << r;
     EXPECT_EQ(max[r], *std::max_element(on.scores[r].begin(), on.scores[r].end())) << "row " << r;
     double sum = 0;  // over the keys only, without the sink
     for (float s : on.scores[r]) sum += std::exp(static_cast<double>(s) - static_cast<double>(max[r]));
-    expect_near(weight[r], sum, "weight of row " + std::to_string(r));
+    EXPECT_TRUE(relatively_near(weight[r], sum, kTolerance)) << "weight of row " << r;
   }
 }
 

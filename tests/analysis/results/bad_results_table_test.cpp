@@ -30,9 +30,7 @@ class BadResultsTable : public ::testing::Test {
   std::string sentence(const Change& change) {
     const std::string path = folder_.write("r.h5", good_);
     change(Edit(path));
-    const std::string message = message_of<InputError>([&] { ResultsFile{path}; });
-    EXPECT_EQ(message.find('\n'), std::string::npos);
-    return message.starts_with(path + ": ") ? message.substr(path.size() + 2) : "no file named: " + message;
+    return refusal_of_file<InputError>(path, [&] { ResultsFile{path}; });
   }
 
   void expect(const std::string& expected, const Change& change) { EXPECT_EQ(sentence(change), expected); }

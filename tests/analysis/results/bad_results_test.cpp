@@ -25,8 +25,7 @@ std::string complaint(const std::function<void(const Edit&)>& change) {
     const Edit edit(path);
     change(edit);
   }
-  const std::string message = message_of<InputError>([&] { ResultsFile{path}; });
-  return message.starts_with(path + ": ") ? message.substr(path.size() + 2) : "no file named: " + message;
+  return refusal_of_file<InputError>(path, [&] { ResultsFile{path}; });
 }
 
 constexpr const char* kSample = "/dumps/0/samples/s";

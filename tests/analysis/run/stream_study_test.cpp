@@ -166,10 +166,18 @@ TEST_F(StreamStudyTest, ALayerThatCannotBeStudiedIsLeftOutAndSaid) {
                                       path_ + ": sample 'first', layer 5: overflows; the layer is left out"}));
 }
 
+/// For each of two studies, which take two units at most before their first is finished.
+std::function<void()> until_both_are_busy(std::atomic<int>& busy) {
+  return [&busy, first = true]() mutable {
+    if (std::exchange(first, false)) ++busy;
+    while (busy < 2) std::this_thread::yield();
+  };
+}
+
 TEST_F(StreamStudyTest, TwoAtOnceShareTheUnits) {
   EchoStudy one, other;
-  // Each computes slowly, so that both are busy for the whole time.
-  one.before = other.before = [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
+  std::atomic<int> busy = 0;
+  for (EchoStudy* study : {&one, &other}) study->before = until_both_are_busy(busy);
   observer_ = {.started = [](const std::string&) {},
                .progress = [](const StudyProgress&) {},
                .notice = [](const std::string&) {}};
@@ -212,11 +220,7 @@ TEST_F(StreamStudyTest, SeveralDevicesTakeUnitsFromOneQueue) {
 TEST_F(StreamStudyTest, TwoDevicesWorkAtTheSameTime) {
   std::vector<EchoStudy> studies(2);
   std::atomic<int> busy = 0;
-  for (EchoStudy& study : studies)
-    study.before = [&busy, first = true]() mutable {
-      if (std::exchange(first, false)) ++busy;
-      while (busy < 2) std::this_thread::yield();  // a device takes two units at most before its first is finished
-    };
+  for (EchoStudy& study : studies) study.before = until_both_are_busy(busy);
   PartialResults partial(folder_.file("partial"), PartialResults::Start::fresh, kStudy);
   run_on(studies, partial);
   EXPECT_EQ(layers_of(studies), (std::vector<int>{0, 2, 3, 5}));
@@ -253,8 +257,10 @@ TEST_F(StreamStudyTest, WaitsForAUnitThatAnotherHas) {
   auto others = std::make_unique<PartialResults>(folder_.file("partial"), PartialResults::Start::resume, kStudy);
   ASSERT_TRUE(others->try_lock({0, 0, 2}));
   EchoStudy study;
+  std::atomic<int> begun = 0;
+  study.before = [&] { ++begun; };
   std::jthread dying([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    while (begun < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     others.reset();  // without storing the unit
   });
   run(study);

@@ -4,13 +4,13 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 
 #include "analysis/run/input_hashes.h"
+#include "tests/dumps/scratch_folder.h"
 
 namespace attest {
 namespace {
@@ -20,14 +20,12 @@ using testing::HasSubstr;
 
 class StudyInput : public testing::Test {
  protected:
-  StudyInput() : folder_(fs::temp_directory_path() / fmt::format("attest-study-input-{}", ::getpid())) {
-    fs::remove_all(folder_);
+  StudyInput() {
     fs::create_directories(folder_ / "elsewhere");
     write(folder_ / "d.h5", "some bytes");
     InputHashes hashes({input_status((folder_ / "d.h5").string())}, 1);
     hash_ = hashes.wait(std::chrono::minutes(1))->front();
   }
-  ~StudyInput() override { fs::remove_all(folder_); }
 
   static void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
 
@@ -39,7 +37,8 @@ class StudyInput : public testing::Test {
   }
   std::string results() const { return (folder_ / "elsewhere" / "r.h5").string(); }
 
-  fs::path folder_;
+  const ScratchFolder scratch_;
+  const fs::path folder_ = scratch_.path();
   std::string hash_;
 };
 

@@ -12,6 +12,7 @@
 #include "tests/analysis/studies.h"
 #include "tests/cases.h"
 #include "tests/dumps/scratch_folder.h"
+#include "tests/near.h"
 
 namespace attest {
 namespace {
@@ -145,9 +146,8 @@ class SummaryOfStream : public ::testing::Test {
       EXPECT_EQ(a.setting_label, b.setting_label);
       EXPECT_EQ(a.values.size(), stream.columns.size());
       for (std::size_t i = 0; i < std::min(a.values.size(), b.values.size()); ++i)
-        EXPECT_TRUE(a.values[i] == b.values[i] || (std::isnan(a.values[i]) && std::isnan(b.values[i])))
-            << a.label << " " << a.setting_label << ", " << stream.columns[i].key << ": " << a.values[i]
-            << " of the stream, " << b.values[i] << " of the file";
+        EXPECT_TRUE(test::near_metric(a.values[i], b.values[i], 0))
+            << a.label << " " << a.setting_label << ", " << stream.columns[i].key;
     }
     return stream;
   }

@@ -25,6 +25,11 @@ def tensors(heads=4, kv_heads=2, queries=1, tokens=300, dim=32, value_dim=32, ba
     return [m.bfloat16().to(dtype) for m in made]
 
 
+def all_equal(some, others):
+    """Whether two calls gave the same tensors, bit for bit."""
+    return len(some) == len(others) > 0 and all(map(torch.equal, some, others))
+
+
 def dense(q, k, v, scale=SCALE, softcap=0.0, window=0, sinks=None):
     """out [batch, Hq, N, Dv] and lse [batch, Hq, N] of exact attention, in float64."""
     group, queries, tokens = q.shape[1] // k.shape[1], q.shape[2], k.shape[2]

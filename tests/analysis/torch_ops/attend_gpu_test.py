@@ -1,7 +1,7 @@
 """torch.ops.attest.attend on a GPU, beside the CPU: every selector, types, shapes, strides, streams, and bad input."""
 import pytest
 
-from attend_cases import attend, tensors, torch
+from attend_cases import all_equal, attend, tensors, torch
 
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
@@ -67,7 +67,7 @@ def test_one_query_that_keeps_all(shape, window, with_sinks):
             exact = attend(*on_gpu(inputs), **on_device)
             assert_alike(exact, attend(*inputs, window=window, sinks=sinks), dtype)
             dense = attend(*on_gpu(inputs), "quest", 64, layer=0, **on_device)
-            assert all(torch.equal(a, b) for a, b in zip(exact, dense))
+            assert all_equal(exact, dense)
 
 
 @pytest.mark.parametrize("selector", ["kv_cache:k=fp8_ds_mla", "kv_cache:k=nvfp4", "kv_cache:k=q8_0"])
@@ -85,7 +85,7 @@ def test_results_are_repeatable():
     inputs = on_gpu(tensors(**SHAPES["long"]))
     first = attend(*inputs, "ffd", 3)
     for _ in range(3):
-        assert all(torch.equal(a, b) for a, b in zip(first, attend(*inputs, "ffd", 3)))
+        assert all_equal(first, attend(*inputs, "ffd", 3))
 
 
 def test_strided_and_unaligned_tensors():
@@ -93,7 +93,7 @@ def test_strided_and_unaligned_tensors():
     right = attend(*on_gpu(inputs), "quest", 64)
     for change in (lambda x: x.transpose(1, 2).contiguous().transpose(1, 2), lambda x: x.transpose(2, 3).contiguous().transpose(2, 3),
                    lambda x: torch.cat([x.flatten()[:1], x.flatten()])[1:].view(x.shape)):
-        assert all(torch.equal(a, b) for a, b in zip(attend(*(change(x) for x in on_gpu(inputs)), "quest", 64), right))
+        assert all_equal(attend(*(change(x) for x in on_gpu(inputs)), "quest", 64), right)
 
 
 def test_it_runs_on_the_current_stream():
@@ -107,13 +107,13 @@ def test_it_runs_on_the_current_stream():
             place.copy_(x, non_blocking=True)
         out = attend(q, k, v, "ffd", 3)
     stream.synchronize()
-    assert all(torch.equal(a, b) for a, b in zip(out, right))
+    assert all_equal(out, right)
 
 
 def test_dense_layers_and_many_rows():
     inputs = on_gpu(tensors(queries=600, tokens=4000, heads=32, kv_heads=8, dim=64, value_dim=64))
     dense = attend(*inputs, "quest", 64, layer=0)
-    assert all(torch.equal(a, b) for a, b in zip(dense, attend(*inputs)))
+    assert all_equal(dense, attend(*inputs))
     assert (attend(*inputs, "quest", 64, layer=2)[2] < 4000).all()
 
 
@@ -167,7 +167,7 @@ def test_a_decode_step_is_the_selector(tokens, delta):
     torch.testing.assert_close(lse[same], right_lse[same], rtol=2e-3, atol=2e-3)
     torch.testing.assert_close(out[same], right[same], rtol=1e-2, atol=1e-2)
     again = torch.ops.attest.ffd_decode(cache, q, deltas, 0.5)
-    assert all(torch.equal(a, b) for a, b in zip((out, lse, kept), again))
+    assert all_equal((out, lse, kept), again)
 
 
 def test_what_a_cache_refuses():

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from attend_cases import SCALE, attend, tensors, torch
+from near import FLOAT32, assert_near
 
+ERROR, CELLS = 1e-4, 2e-6  # relative, absolute: differences of float32 outputs
 ATTEST = os.environ["ATTEST_BIN"]
 # Label: (selector, setting, the option of attest run)
 SELECTORS = {
@@ -98,8 +100,8 @@ def test_the_operator_is_the_study(study, label):
         exact_out, exact_lse, _ = attend(*qkv, layer=layer, softcap=softcap, **options)
         found = {name: values[i, ..., 0] for name, values in results[label].items()}  # [N, Hq]
         error = ((out - exact_out).double().norm(dim=3) / exact_out.double().norm(dim=3))[0].T
-        np.testing.assert_allclose(error, found["output_error"], rtol=1e-4, atol=2e-6)
-        np.testing.assert_allclose((lse - exact_lse).abs()[0].T, found["lse_error"], rtol=1e-5, atol=2e-6)
+        assert_near(error, found["output_error"], rel=ERROR, abs=CELLS)
+        assert_near((lse - exact_lse).abs()[0].T, found["lse_error"], rel=FLOAT32, abs=CELLS)
         # The tokens of a group are at least those of each of its heads, and at most their sum.
         queries, tokens = qkv[0].shape[2], qkv[1].shape[2]
         visible = np.minimum(np.arange(tokens - queries, tokens) + 1, options.get("window", tokens))

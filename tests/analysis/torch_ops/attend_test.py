@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from attend_cases import LIBRARY, SCALE, attend, dense, tensors, torch
+from attend_cases import LIBRARY, SCALE, all_equal, attend, dense, tensors, torch
 
 SHAPES = {
     "one query": dict(),
@@ -55,7 +55,7 @@ def test_a_query_alone_and_in_a_chunk_have_the_same_bits(selector, setting):
     for n in range(6):
         seen = 300 - 6 + n + 1
         alone = attend(q[:, :, n:n + 1], k[:, :, :seen], v[:, :, :seen], selector, setting)
-        for a, b in zip(alone, chunk):
+        for a, b in zip(alone, chunk, strict=True):
             assert torch.equal(a, b[:, :, n:n + 1])
 
 
@@ -64,19 +64,19 @@ def test_strided_tensors_are_read_where_they_are(dtype):
     q, k, v = tensors(queries=3, tokens=200, batch=2, dtype=dtype)
     right = attend(q, k, v, "quest", 64)
     cache = [torch.full((2, 2, 500, 32), torch.nan, dtype=dtype) for _ in range(2)]  # unused places of a cache
-    for place, x in zip(cache, (k, v)):
+    for place, x in zip(cache, (k, v), strict=True):
         place[:, :, :200] = x
     interleaved = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
     columns = [x.transpose(2, 3).contiguous().transpose(2, 3) for x in (q, k, v)]
     for q_, k_, v_ in ([q, *(c[:, :, :200] for c in cache)], interleaved, columns):
-        assert all(torch.equal(a, b) for a, b in zip(attend(q_, k_, v_, "quest", 64), right))
+        assert all_equal(attend(q_, k_, v_, "quest", 64), right)
 
 
 def test_nothing_is_written_to_the_inputs():
     before = tensors(queries=3)
     after = [x.clone() for x in before]
     attend(*after, "kivi")
-    assert all(torch.equal(a, b) for a, b in zip(before, after))
+    assert all_equal(before, after)
 
 
 def test_the_number_of_threads_does_not_matter():
@@ -86,7 +86,7 @@ def test_the_number_of_threads_does_not_matter():
         torch.set_num_threads(1)
         one = attend(q, k, v, "ffd", 3)
         torch.set_num_threads(5)
-        assert all(torch.equal(a, b) for a, b in zip(one, attend(q, k, v, "ffd", 3)))
+        assert all_equal(one, attend(q, k, v, "ffd", 3))
     finally:
         torch.set_num_threads(threads)
 
@@ -102,14 +102,14 @@ def test_dense_layers_are_exact():
     q, k, v = tensors()
     exact = attend(q, k, v)
     in_layer = {layer: attend(q, k, v, "quest", 64, layer=layer) for layer in (0, 1, 2)}
-    assert all(torch.equal(a, b) for layer in (0, 1) for a, b in zip(in_layer[layer], exact))
+    assert all_equal(in_layer[0], exact) and all_equal(in_layer[1], exact)
     assert (in_layer[2][2] < 300).all()
 
 
 def test_a_share_of_the_visible_keys():
     q, k, v = tensors(tokens=320)
     share, tokens = attend(q, k, v, "streaming_llm", 0.25), attend(q, k, v, "streaming_llm", 80)
-    assert all(torch.equal(a, b) for a, b in zip(share, tokens)) and (share[2] == 80).all()
+    assert all_equal(share, tokens) and (share[2] == 80).all()
 
 
 def test_values_in_keys_are_those_of_the_stored_keys():
@@ -117,7 +117,7 @@ def test_values_in_keys_are_those_of_the_stored_keys():
     v = k[..., :16]
     latent = attend(q, k, v, "kv_cache:k=fp8_e4m3", values_in_keys=True)
     apart = attend(q, k, v, "kv_cache:k=fp8_e4m3,v=fp8_e4m3")
-    assert all(torch.equal(a, b) for a, b in zip(latent, apart))
+    assert all_equal(latent, apart)
     assert not torch.equal(latent[0], attend(q, k, v, "kv_cache:k=fp8_e4m3")[0])
     with pytest.raises(ValueError, match="option 'v' is 'fp8_e4m3', expected 'native'"):
         attend(q, k, v, "kv_cache:v=fp8_e4m3", values_in_keys=True)
@@ -131,7 +131,7 @@ def test_scales_are_those_of_each_sequence():
     both = attend(q, k, v, "kv_cache:k=nvfp4,v=nvfp4")
     for i in range(2):
         alone = attend(q[i:i + 1], k[i:i + 1], v[i:i + 1], "kv_cache:k=nvfp4,v=nvfp4")
-        assert all(torch.equal(a[i:i + 1], b) for a, b in zip(both, alone))
+        assert all_equal([x[i:i + 1] for x in both], alone)
 
 
 def test_kinds_of_settings():
@@ -167,13 +167,13 @@ def test_torch_compile_traces_through():
     compiled = torch.compile(step, fullgraph=True, dynamic=True, backend="aot_eager")
     for tokens in (300, 301):
         q, k, v = tensors(tokens=tokens)
-        assert all(torch.equal(a, b) for a, b in zip(compiled(q, k, v), step(q, k, v)))
+        assert all_equal(compiled(q, k, v), step(q, k, v))
 
 
 def test_arguments_have_defaults():
     q, k, v = tensors()
     with_defaults = torch.ops.attest.attend(q, k, v, "ffd", 5, 3, SCALE)
-    assert all(torch.equal(a, b) for a, b in zip(with_defaults, attend(q, k, v, "ffd", 5)))
+    assert all_equal(with_defaults, attend(q, k, v, "ffd", 5))
 
 
 def test_a_backward_pass_is_refused():

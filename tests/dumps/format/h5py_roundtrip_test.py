@@ -1,14 +1,13 @@
 """Tests the dump format with h5py on the other side: h5py writes and attest reads, attest writes and h5py reads.
 `attest inspect --check` shows what attest has read: it must report values planted at known places."""
 import json
-import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 
-ATTEST = os.environ.get("ATTEST_BIN", "attest")
+from attest_program import attest, run_attest
+
 HQ, HKV, D, DV, T = 6, 2, 16, 10, 53
 POSITIONS = [0, 17, 52]
 
@@ -83,7 +82,7 @@ def write_dump(path, kind="float16", storage=None, libver=None, change=None):
 
 
 def inspect(path, *options):
-    done = subprocess.run([ATTEST, "inspect", str(path), "--json", "--quiet", *options], capture_output=True, text=True)
+    done = run_attest("inspect", path, "--json", "--quiet", *options)
     return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
 
 
@@ -163,10 +162,9 @@ def test_h5py_reads_what_attest_writes(tmp_path, dtype):
         arrays[f"layers.3.{name}"] = bfloat16_bits(values) if dtype == "bfloat16" else values.astype(dtype)
     source, path = tmp_path / "arrays.npz", tmp_path / "dump.h5"
     np.savez(source, **arrays)
-    subprocess.run([ATTEST, "import", str(source), "-o", str(path), "--q", "layers.{l}.q", "--k", "layers.{l}.k",
-                    "--v", "layers.{l}.v", "--layout", "HTD", "--positions", ",".join(map(str, POSITIONS)),
-                    "--num-layers", "7", "--span", "4:8", "--model", "some/model", "--sample", "one",
-                    *(["--bfloat16-bits"] if dtype == "bfloat16" else [])], check=True, capture_output=True)
+    attest("import", source, "-o", path, "--q", "layers.{l}.q", "--k", "layers.{l}.k", "--v", "layers.{l}.v",
+           "--layout", "HTD", "--positions", ",".join(map(str, POSITIONS)), "--num-layers", "7", "--span", "4:8",
+           "--model", "some/model", "--sample", "one", *(["--bfloat16-bits"] if dtype == "bfloat16" else []))
 
     with h5py.File(path) as file:
         attributes = dict(file.attrs)

@@ -105,7 +105,8 @@ TEST(GuardedChildTest, AChildThatWritesMoreThanIsReadEnds) {
         [&](ChildInput& input) { input.read(received); });
   });
   EXPECT_TRUE(message.starts_with("a.h5: /: the file is damaged, ")) << message;
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30))
+      << "the child's time is a minute or more";
 }
 
 TEST(GuardedChildTest, PassesErrorsOn) {

@@ -1,15 +1,12 @@
 """attest audit on dumps whose outputs a plain form in numpy computed: sound engines agree in every element type, faults
 are found at their layer and row and named, bad input is one sentence."""
 import json
-import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
-from attest_program import attest
+from attest_program import attest, run_attest
 
-ATTEST = os.environ["ATTEST_BIN"]
 HEADS, KV_HEADS, DIM, VALUE_DIM, TOKENS, POSITIONS, LAYERS = 4, 2, 64, 32, 90, (5, 40, 60, 88), (1, 2, 4)
 LATER = {1: 24, 2: None, 4: None}  # sliding windows by layer
 
@@ -54,7 +51,7 @@ def half_sums(s, value, parts):
         if not len(s[part]):
             continue
         total, sums, largest = np.float32(0), np.zeros(value.shape[1], np.float16), np.float32(-np.inf)
-        for score, row in zip(s[part].astype(np.float32), value[part].astype(np.float32)):
+        for score, row in zip(s[part].astype(np.float32), value[part].astype(np.float32), strict=True):
             if score > largest:
                 kept, largest = np.exp(largest - score), score
                 sums, total = (sums.astype(np.float32) * kept).astype(np.float16), total * kept
@@ -391,7 +388,7 @@ def test_engine_and_cache_are_shown(tmp_path):
     results = tmp_path / "r.h5"
     attest("run", dump, "-o", results, "--selector", "streaming_llm", "--budget", "16,64", "--device", "cpu", "--quiet")
     assert "numpy 1, KV cache k=fp8_e4m3" in attest("inspect", results).stdout
-    judged = subprocess.run([ATTEST, "validate", results, "--target", "recall>=0", "--claim", "observed"], capture_output=True, text=True)
+    judged = run_attest("validate", results, "--target", "recall>=0", "--claim", "observed")
     assert judged.returncode in (0, 3) and "  engine       numpy 1, KV cache k=fp8_e4m3\n" in judged.stdout, judged
     attest("report", results, "-o", tmp_path / "r.html", "--quiet")
     assert "numpy 1, KV cache k=fp8_e4m3" in (tmp_path / "r.html").read_text()

@@ -5,6 +5,7 @@ import math
 
 import pytest
 from attest_program import run_attest as attest
+from near import CLOSE
 
 SMALL = ["--lengths", "1K,2K", "--batch", "1,2", "--repeats", "3", "--keep", "27%,100%"]
 METHODS = {"ffd", "sdpa_flash", "sdpa_cudnn", "skip_softmax", "ffd_scan", "block_topk", "token_topp", "kivi_scan"}
@@ -38,7 +39,7 @@ def check_measurement(m, report):
     assert m["median_microseconds"] == sorted(m["microseconds"])[1]
     assert 0 < m["keep_ratio"] <= 1 and 0 < m["io_ratio"] <= 1.2 and m["bytes"] > 0
     floor = 1e6 * m["bytes"] / report["machine"]["copy_bytes_per_second"]
-    assert math.isclose(m["floor_microseconds"], floor, rel_tol=1e-9)
+    assert math.isclose(m["floor_microseconds"], floor, rel_tol=CLOSE)
     assert m["check"]["against"] and m["check"]["blocks_differing"] <= max(4, m["check"]["blocks"] // 50)
     if m["fidelity"] is not None:
         assert -1 <= m["fidelity"]["recall_min"] <= m["fidelity"]["recall_mean"] + 1e-9 <= 1 + 2e-9

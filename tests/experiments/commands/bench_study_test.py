@@ -1,14 +1,14 @@
 """The selectors of attest bench study: names, or one with options; anything else is one sentence."""
 import json
-import os
-import subprocess
 
 import pytest
 
+from attest_program import run_attest
+
 
 def bench(*words):
-    return subprocess.run([os.environ["ATTEST_BIN"], "--json", "bench", "study", "--no-peer", "--sweep-points", "0", "--tokens", "256",
-                           "--layers", "1", "--repeats", "1", "--device", "cpu", *words], capture_output=True, text=True)
+    return run_attest("--json", "bench", "study", "--no-peer", "--sweep-points", "0", "--tokens", "256", "--layers",
+                      "1", "--repeats", "1", "--device", "cpu", *words)
 
 
 @pytest.mark.parametrize("words, settings", [
@@ -32,8 +32,8 @@ def test_what_is_no_selector(text, sentence):
 
 @pytest.mark.parametrize("words", [["--no-peer"], ["--sweep-points", "0"], ["--peer-repeats", "5"]])
 def test_options_without_effect_on_scaling_are_refused(words):
-    done = subprocess.run([os.environ["ATTEST_BIN"], "bench", "study", "--scaling", "--tokens", "256", "--queries", "4", "--layers", "1",
-                           "--repeats", "1", "--device", "cpu", *words], capture_output=True, text=True)
+    done = run_attest("bench", "study", "--scaling", "--tokens", "256", "--queries", "4", "--layers", "1", "--repeats",
+                      "1", "--device", "cpu", *words)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr == f"attest: {words[0]} has no effect on --scaling, which times whole dumps alone\n"
 

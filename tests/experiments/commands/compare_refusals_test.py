@@ -57,7 +57,7 @@ def test_more_refusals(studies, tmp_path):
     assert "no 'block_keep_ratio'" in compare(one, two, "--selectors", "quest", "--metrics", "block_keep_ratio", expect=4).stderr
     assert "no 'span_keep', which takes samples with spans" in compare(one, two, "--metrics", "span_keep", expect=4).stderr
     assert "there.h5" in compare(one, tmp_path / "there.h5", expect=4).stderr
-    for path, delta in zip(studies, (5, 4)):
+    for path, delta in zip(studies, (5, 4), strict=True):
         set_manifest(path, configuration={"salient_delta": delta})
         edit(path, lambda name, s: s["ffd"].create_dataset("salient_ratio", data=np.full(s["ffd/recall"].shape, 0.5, np.float32)))
     done = compare(one, two, "--metrics", "salient_ratio", expect=4)

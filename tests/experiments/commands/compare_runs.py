@@ -1,21 +1,18 @@
 """Runs of `attest compare`, and two small studies that differ in all that the command must match."""
 
 import json
-import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
+from attest_program import attest
 from results_maker import EXACT, ffd, quest, write_results
 
-ATTEST = os.environ["ATTEST_BIN"]
 SAMPLES = {f"s{i}": ([0, 1, 2, 5] if i % 2 else [2, 5]) for i in range(8)}
 
 
 def compare(*arguments, expect=0):
-    done = subprocess.run([ATTEST, "compare", *map(str, arguments)], capture_output=True, text=True, timeout=300)
-    assert done.returncode == expect, done.stderr + done.stdout
+    done = attest("compare", *arguments, expect=expect)
     if expect:
         assert done.stderr.startswith("attest: ") and done.stderr.count("\n") == 1 and done.stdout == "", done.stderr
     return done

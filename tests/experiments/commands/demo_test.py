@@ -3,19 +3,17 @@
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-ATTEST = os.environ["ATTEST_BIN"]
+from attest_program import attest
+
 FIGURES = ("quality_vs_io", "layer_sparsity", "pseudo_max_gap", "head_weights")
 
 
 def demo(folder, *more, expect=0):
-    done = subprocess.run([ATTEST, "demo", "-o", str(folder), *more], capture_output=True, text=True, timeout=600)
-    assert done.returncode == expect, done.stderr + done.stdout
-    return done
+    return attest("demo", "-o", folder, *more, expect=expect)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +44,7 @@ def test_the_page_of_claims_in_the_documents_is_that_of_the_demo(made):
     number = r"-?\d+(?:\.\d+)?"
     words, others = (re.split(number, page) for page in pages)
     assert words == others
-    for ours, theirs in zip(*(re.findall(number, page) for page in pages)):
+    for ours, theirs in zip(*(re.findall(number, page) for page in pages), strict=True):
         assert float(ours) == pytest.approx(float(theirs), rel=2e-3, abs=2e-3), "another machine rounds otherwise, no more"
 
 

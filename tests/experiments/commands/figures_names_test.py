@@ -7,7 +7,8 @@ import subprocess
 import h5py
 import numpy as np
 import pytest
-from figures_command import ATTEST, figures, needs_gnuplot
+from attest_program import ATTEST
+from figures_command import figures, needs_gnuplot
 from results_maker import EXACT, ffd, quest, write_results
 
 

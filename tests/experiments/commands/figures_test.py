@@ -1,6 +1,5 @@
 """`attest figures` on the real executable: plain numpy recomputes every number of a csv from the results file."""
 
-import csv
 import json
 import os
 import re
@@ -11,15 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from figures_command import ATTEST, HAS_GNUPLOT, figures, needs_gnuplot
+from attest_program import run_attest
+from csv_rows import NUMBER, read_csv
+from figures_command import HAS_GNUPLOT, figures, needs_gnuplot
 from results_maker import EXACT, cells, ffd, quest, selector, write_results
 
-NUMBER = 2e-6  # tolerance: float32 cells, ten digits in the csv
-
-
-def read_csv(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def number(row, column):
@@ -372,7 +367,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path, blocks):
     """A limit on the size of files stands for a full disk: gnuplot cuts its pictures there and reports nothing."""
     path = write_results(tmp_path / "r.h5", [ffd(), quest()])
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (blocks * 1024, blocks * 1024))
-    done = subprocess.run([ATTEST, "figures", path, "-o", tmp_path / "out"], capture_output=True, text=True, preexec_fn=limit)
+    done = run_attest("figures", path, "-o", tmp_path / "out", preexec_fn=limit)
     assert done.returncode == 5 and done.stdout == ""
     assert done.stderr.count("\n") == 1 and f"attest: cannot write to the folder {tmp_path / 'out'}: " in done.stderr
     assert not (tmp_path / "out").exists()

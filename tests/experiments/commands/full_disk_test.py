@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attest_program import ATTEST, attest, run_attest
 import results_maker
 
-ATTEST = os.environ["ATTEST_BIN"]
 WRITERS = {
     "synth": ["synth", "-o", "OUT/s.h5", "--tokens", "4096"],
     "import": ["import", "a.npz", "-o", "OUT/i.h5"],
@@ -31,7 +31,7 @@ WRITERS = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("full")
-    subprocess.run([ATTEST, "--quiet", "synth", "-o", "d.h5", "--tokens", "600", "--layers", "2"], cwd=path, check=True, capture_output=True)
+    attest("--quiet", "synth", "-o", "d.h5", "--tokens", "600", "--layers", "2", cwd=path)
     results_maker.write_results(path / "made.h5", [results_maker.ffd(), results_maker.quest()])
     np.savez(path / "a.npz", **{f"model.layers.0.{t}": np.zeros((2, 900 if t != "q" else 2, 64), np.float32) for t in "qkv"})
     (path / "full").mkdir()
@@ -81,9 +81,8 @@ def test_a_folder_of_another_user(open_folder, name):
     skip_without_another_user()
     folder, place = open_folder, open_folder / f"theirs-{name}"
     place.mkdir(mode=0o755)
-    done = subprocess.run([ATTEST, *(word.replace("OUT", str(place)) for word in WRITERS[name])], cwd=folder, capture_output=True, text=True,
-                          timeout=120, user=65534, env=os.environ | {"HOME": "/tmp", "TMPDIR": "/tmp"})
-    assert done.returncode == 5, done.stderr
+    done = attest(*(word.replace("OUT", str(place)) for word in WRITERS[name]), cwd=folder, user=65534,
+                  env=os.environ | {"HOME": "/tmp", "TMPDIR": "/tmp"}, expect=5)
     assert "ermission denied" in done.stderr.splitlines()[-1] and not list(place.iterdir())
 
 
@@ -94,7 +93,7 @@ def test_a_folder_that_cannot_be_entered(open_folder):
     closed.chmod(0o700)
     for arguments in WRITERS["report"], WRITERS["run"]:
         words = [word.replace("OUT", str(closed / "inner")) for word in arguments]
-        done = subprocess.run([ATTEST, *words], cwd=open_folder, capture_output=True, text=True, timeout=60, user=65534)
+        done = run_attest(*words, cwd=open_folder, user=65534)
         assert done.returncode == 5 and done.stderr.startswith(f"attest: cannot write '{closed}/inner/r.h"), done.stderr
         assert done.stderr.endswith("': Permission denied\n") and done.stderr.count("\n") == 1, done.stderr
 
@@ -105,5 +104,5 @@ def test_an_input_of_another_user(open_folder):
     for name in "d.h5", "made.h5":
         (folder / name).chmod(0o600)
     for arguments in ["inspect", "d.h5"], ["run", "d.h5", "-o", "/tmp/x.h5"], ["table", "made.h5"], ["figures", "made.h5", "-o", "/tmp/x"]:
-        done = subprocess.run([ATTEST, *arguments], cwd=folder, capture_output=True, text=True, timeout=60, user=65534)
+        done = run_attest(*arguments, cwd=folder, user=65534)
         assert done.returncode == 4 and "Permission denied" in done.stderr and done.stderr.count("\n") == 1, done.stderr

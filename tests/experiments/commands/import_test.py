@@ -12,15 +12,15 @@ import h5py
 import numpy as np
 import pytest
 
-ATTEST = os.environ["ATTEST_BIN"]
+from attest_program import ATTEST, attest, run_attest
+
 HQ, HKV, T, N, D, DV = 4, 2, 50, 3, 8, 6
 
 
 def run(source, *options, expect=0):
     target = source.parent / "out" / "dump.h5"
     target.parent.mkdir(exist_ok=True)
-    result = subprocess.run([ATTEST, "import", source, "-o", target, *map(str, options)], capture_output=True, text=True)
-    assert result.returncode == expect, result.stderr
+    result = attest("import", source, "-o", target, *options, expect=expect)
     if expect:
         assert len(result.stderr.splitlines()) == 1
         assert list(target.parent.iterdir()) == []
@@ -118,13 +118,12 @@ def test_patterns_name_samples_and_layers(tmp_path):
 def test_inspect_finds_the_import_sound(tmp_path):
     np.savez(tmp_path / "a.npz", **layers_of(2))
     run(tmp_path / "a.npz").close()
-    result = subprocess.run([ATTEST, "inspect", "--check", tmp_path / "out" / "dump.h5"], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
+    attest("inspect", "--check", tmp_path / "out" / "dump.h5")
 
 
 def test_json_tells_what_was_written(tmp_path):
     np.savez(tmp_path / "a.npz", **layers_of(2))
-    result = subprocess.run([ATTEST, "--json", "--quiet", "import", tmp_path / "a.npz", "-o", tmp_path / "d.h5"], capture_output=True, text=True)
+    result = run_attest("--json", "--quiet", "import", tmp_path / "a.npz", "-o", tmp_path / "d.h5")
     report = json.loads(result.stdout)
     assert (report["samples"], report["layers"], report["head_dim"], report["value_dim"]) == (1, 2, D, DV)
     assert report["bytes"] == 2 * 4 * (N * HQ * D + HKV * T * (D + DV))
@@ -156,8 +155,7 @@ def test_numbers_that_float32_does_not_hold_are_refused_as_synth_does(option, va
     np.savez(tmp_path / "a.npz", **tensors())
     said = run(tmp_path / "a.npz", option, value, expect=2)
     assert f"/: attribute '{name}' is {shown}, expected a number that float32 holds, 1.2e-38 to 3.4e+38\n" in said
-    synth = subprocess.run([ATTEST, "synth", "-o", tmp_path / "out" / "dump.h5", "--tokens", "8", "--queries", "1", option, value],
-                           capture_output=True, text=True)
+    synth = run_attest("synth", "-o", tmp_path / "out" / "dump.h5", "--tokens", "8", "--queries", "1", option, value)
     assert (synth.returncode, synth.stderr) == (2, said)
 
 
@@ -165,7 +163,7 @@ def test_numbers_that_float32_does_not_hold_are_refused_as_synth_does(option, va
 def test_the_least_and_the_largest_number_of_float32_can_be_read(value, tmp_path):
     np.savez(tmp_path / "a.npz", **tensors())
     run(tmp_path / "a.npz", "--scale", value, "--softcap", value).close()
-    subprocess.run([ATTEST, "inspect", tmp_path / "out" / "dump.h5"], check=True, capture_output=True)
+    attest("inspect", tmp_path / "out" / "dump.h5")
 
 
 def test_options_that_would_have_no_effect_are_refused(tmp_path):
@@ -267,7 +265,7 @@ def test_a_full_disk_leaves_nothing(tmp_path):
 
 def test_progress_is_lines_where_stderr_is_no_terminal(tmp_path):
     np.savez(tmp_path / "a.npz", **tensors())
-    done = subprocess.run([ATTEST, "import", tmp_path / "a.npz", "-o", tmp_path / "d.h5"], capture_output=True, text=True)
+    done = run_attest("import", tmp_path / "a.npz", "-o", tmp_path / "d.h5")
     assert done.stderr.splitlines()[-1].startswith("0 of 0 MB") and "\033" not in done.stderr
     assert "1 sample(s), 1 layer(s) in all, 4 query and 2 KV heads of 8 channels (values 6)" in done.stdout
     assert "sample 'sample': 50 tokens, 3 query position(s) 47 .. 49" in done.stdout
@@ -348,13 +346,13 @@ def test_a_pipe_is_refused_at_once(tmp_path):
 def test_names_from_a_file_do_not_reach_the_terminal_raw(tmp_path):
     np.savez(tmp_path / "a.npz", **{f"a\x1b[2J\n/{role}": array for role, array in tensors().items()})
     (tmp_path / "out").mkdir()
-    done = subprocess.run([ATTEST, "import", tmp_path / "a.npz", "-o", tmp_path / "out/d.h5"], capture_output=True, text=True)
+    done = run_attest("import", tmp_path / "a.npz", "-o", tmp_path / "out/d.h5")
     assert done.returncode == 0 and "sample 'a\\x1b[2J\\x0a': 50 tokens" in done.stdout
 
 
 def test_json_gives_a_terminal_nothing_to_obey(tmp_path):
     np.savez(tmp_path / "a.npz", **tensors())
     name = "d\u202e\x7f.h5"
-    done = subprocess.run([ATTEST, "--json", "import", "a.npz", "-o", name], capture_output=True, text=True, cwd=tmp_path)
+    done = run_attest("--json", "import", "a.npz", "-o", name, cwd=tmp_path)
     assert "\\u202e\\u007f" in done.stdout and all(c.isprintable() or c == "\n" for c in done.stdout)
     assert json.loads(done.stdout)["path"] == name

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from attest_program import ATTEST, attest, run_attest
 from recorded_calls import FlightRecorder
 
-ATTEST, SOURCE = os.environ["ATTEST_BIN"], Path(os.environ["ATTEST_SOURCE_DIR"])
+SOURCE = Path(os.environ["ATTEST_SOURCE_DIR"])
 
 
 @pytest.fixture
 def folder(tmp_path):
     """A dump, results, an archive, prompts and a configuration, and a link to each."""
     for arguments in (["synth", "-o", "dump.h5", "--layers", 3, "--tokens", 300], ["run", "dump.h5", "-o", "r.h5", "--selector", "ffd"]):
-        subprocess.run([ATTEST, *map(str, arguments), "--quiet"], cwd=tmp_path, check=True, capture_output=True)
+        attest(*arguments, "--quiet", cwd=tmp_path)
     np.savez(tmp_path / "a.npz", q=np.zeros(3))
     (tmp_path / "p.jsonl").write_text('{"name": "a", "text": "b", "answer": "c"}\n')
     (tmp_path / "s.json").write_text('{"format": "attest-recommendation", "format_version": 1, "setting": "delta", "default": 5}\n')
@@ -48,8 +49,7 @@ def folder(tmp_path):
 ])
 def test_an_input_is_no_output(folder, command, kept, link):
     before = (folder / kept).read_bytes()
-    result = subprocess.run([ATTEST, *command, link + kept, "--force"], cwd=folder, capture_output=True, text=True)
-    assert result.returncode == 2, result.stderr
+    result = attest(*command, link + kept, "--force", cwd=folder, expect=2)
     assert kept in result.stderr and len(result.stderr.splitlines()) == 1
     assert (folder / kept).read_bytes() == before and (folder / kept).is_symlink() is False
 
@@ -60,7 +60,7 @@ def test_a_recording_is_no_output(tmp_path, file):
     call = FlightRecorder(tmp_path / "calls").call("single_decode_with_kv_cache", q[0], q, q, result=q[0])
     kept = tmp_path / "calls" / file.replace("CALL", call.name)
     before = kept.read_bytes()
-    result = subprocess.run([ATTEST, "import", "calls", "-o", kept, "--force"], cwd=tmp_path, capture_output=True, text=True)
+    result = run_attest("import", "calls", "-o", kept, "--force", cwd=tmp_path)
     assert (result.returncode, kept.read_bytes()) == (2, before), result.stderr
     assert result.stderr == f"attest: {kept}: is an input, too, expected a name of its own for the output\n"
 
@@ -69,7 +69,7 @@ def test_a_dump_of_the_plugin_is_no_output(folder):
     (folder / "plugin").mkdir()
     (folder / "dump.h5").rename(folder / "plugin/dump.h5")
     before = (folder / "plugin/dump.h5").read_bytes()
-    result = subprocess.run([ATTEST, "import", "plugin", "-o", "plugin/dump.h5", "--force"], cwd=folder, capture_output=True, text=True)
+    result = run_attest("import", "plugin", "-o", "plugin/dump.h5", "--force", cwd=folder)
     assert result.returncode == 2 and "plugin/dump.h5: is an input, too" in result.stderr
     assert (folder / "plugin/dump.h5").read_bytes() == before
 

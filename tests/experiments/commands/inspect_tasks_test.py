@@ -3,19 +3,18 @@ end in one sentence, soon, and follow nothing."""
 
 import json
 import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 
+from attest_program import run_attest
 from outcomes_maker import planted, write_tasks
 
-ATTEST = os.environ["ATTEST_BIN"]
 
 
 def inspect(path, *options):
-    return subprocess.run([ATTEST, "inspect", path, *options], capture_output=True, text=True, timeout=60)
+    return run_attest("inspect", path, *options)
 
 
 def refusal(path):

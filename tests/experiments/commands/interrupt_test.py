@@ -1,6 +1,5 @@
-"""A first SIGTERM or SIGINT ends a study within seconds, also within a layer that takes minutes."""
+"""A first SIGTERM or SIGINT ends a study, also within a layer that takes minutes: before that layer is finished."""
 
-import os
 import shutil
 import signal
 import subprocess
@@ -10,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-ATTEST = os.environ["ATTEST_BIN"]
+from attest_program import ATTEST, MOST_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -38,19 +37,18 @@ def command(dump, out, *more):
 
 
 def stopped(arguments, units, number):
-    """The exit code, the last line on stderr, and the seconds from the signal to the end."""
+    """The exit code and the last line on stderr."""
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while not list(units.glob("unit-*.bin")) and process.poll() is None:
         time.sleep(0.01)
     time.sleep(1)  # within the long layer
     assert process.poll() is None
-    start = time.monotonic()
     process.send_signal(number)
     try:
-        error = process.communicate(timeout=60)[1]
+        error = process.communicate(timeout=MOST_SECONDS)[1]
     finally:
         process.kill()
-    return process.returncode, error.splitlines()[-1], time.monotonic() - start
+    return process.returncode, error.splitlines()[-1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -58,9 +56,8 @@ def test_the_first_signal_ends_a_long_layer(dump, tmp_path, number):
     out = tmp_path / "r.h5"
     units = tmp_path / "r.h5.partial"
     for more in [], ["--resume"]:  # the layer before it stays finished
-        code, said, seconds = stopped(command(dump, out, *more), units, number)
+        code, said = stopped(command(dump, out, *more), units, number)
         assert (code, said) == (130, "attest: interrupted with 1 of 2 layers finished; the same command with --resume goes on")
-        assert seconds < 5
         assert not out.exists() and len(list(units.glob("unit-*.bin"))) == 1
 
 
@@ -70,6 +67,6 @@ def test_validate_goes_on_without_resume(dump, tmp_path):
     selectors = ["--selector=ffd", "--selector=quest:dense_layers=0", "--selector=twilight:dense_layers=0", "--selector=sale"]
     arguments = [ATTEST, "--device", "cpu", "--threads", "2", "validate", dump, "--target", "recall>=0.5", *selectors, "--results", tmp_path / "r.h5"]
     for more, advice in ([], "the same command goes on"), (["--force"], "the same command without --force goes on"):
-        code, said, _ = stopped([*arguments, *more], units, signal.SIGINT)
+        code, said = stopped([*arguments, *more], units, signal.SIGINT)
         assert (code, said) == (130, f"attest: interrupted with 1 of 2 layers finished; {advice}")
         shutil.rmtree(units)

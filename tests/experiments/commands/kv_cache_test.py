@@ -1,12 +1,12 @@
 """Refusals of the selector kv_cache on the command line: one sentence, and the exit code that says whose fault it is."""
 import json
-import os
 import struct
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
+
+from attest_program import run_attest
 
 
 def make_dump(path, channels=64, **attributes):
@@ -37,8 +37,8 @@ def scales(path, **numbers):
 
 
 def run(dump, options, folder):
-    return subprocess.run([os.environ["ATTEST_BIN"], "run", dump, "-o", folder / "r.h5", "--force", "--device", "cpu",
-                           "--quiet", "--selector", f"x=kv_cache:{options}"], capture_output=True, text=True)
+    return run_attest("run", dump, "-o", folder / "r.h5", "--force", "--device", "cpu", "--quiet", "--selector",
+                      f"x=kv_cache:{options}")
 
 
 @pytest.mark.parametrize("options, attributes, sentence", [

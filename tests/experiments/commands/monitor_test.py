@@ -2,23 +2,20 @@
 
 import json
 import math
-import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
+from attest_program import attest
 from dump_maker import write_dump
+from near import CLOSE
 from planted_results import recalls, write_planted
 from verdicts import TARGET, planted, validate
 
-ATTEST = os.environ["ATTEST_BIN"]
 
 
 def monitor(*arguments, expect=0, cwd=None):
-    done = subprocess.run([ATTEST, "monitor", *map(str, arguments)], capture_output=True, text=True, timeout=120, cwd=cwd)
-    assert expect is None or done.returncode == expect, (done.returncode, done.stdout, done.stderr)
-    return done
+    return attest("monitor", *arguments, cwd=cwd, expect=expect)
 
 
 @pytest.fixture
@@ -59,7 +56,7 @@ def test_prompts_like_those_that_certified(recommended, tmp_path):
     assert done.stdout.startswith("no evidence against the guarantee\n") and "2 of 40 prompts miss a target" in done.stdout
     found = json.loads(monitor(recommended, tmp_path / "n.h5", "--json").stdout)
     assert (found["n"], found["k"], found["needed"]) == (40, 2, pytest.approx(20))
-    assert found["guarantee"]["evidence"] == pytest.approx(share_evidence(violations(found, bad), 0.1), rel=1e-9)
+    assert found["guarantee"]["evidence"] == pytest.approx(share_evidence(violations(found, bad), 0.1), rel=CLOSE)
     assert "a false alarm, ever, has a chance of at most 5 %, one of either test at most 10 %" in done.stdout
     assert found["notes"] == []
     assert not found["guarantee"]["alarm"] and not found["drift"]["alarm"]

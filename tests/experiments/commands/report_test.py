@@ -8,16 +8,14 @@ from pathlib import Path
 
 import h5py
 import pytest
+from attest_program import ATTEST, attest
 from results_maker import EXACT, ffd, quest, write_results
 
-ATTEST = os.environ["ATTEST_BIN"]
 SOURCE = Path(os.environ["ATTEST_SOURCE_DIR"])
 
 
 def report(*arguments, expect=0, **options):
-    done = subprocess.run([ATTEST, "report", *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
-    assert done.returncode == expect, done.stderr + done.stdout
-    return done
+    return attest("report", *arguments, **options, expect=expect)
 
 
 @pytest.fixture
@@ -103,8 +101,8 @@ def bytes_read(*command):
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel does not count what a process reads")
 def test_the_dump_is_read_once_for_the_bounds_of_figures_and_claims(tmp_path):
     dump, path, page = tmp_path / "d.h5", tmp_path / "r.h5", tmp_path / "report.html"
-    subprocess.run([ATTEST, "synth", "-o", dump, "--layers", "2", "--tokens", "6000", "--queries", "1"], check=True, capture_output=True)
-    subprocess.run([ATTEST, "run", dump, "-o", path, "--selector", "ffd", "--delta", "5"], check=True, capture_output=True)
+    attest("synth", "-o", dump, "--layers", "2", "--tokens", "6000", "--queries", "1")
+    attest("run", dump, "-o", path, "--selector", "ffd", "--delta", "5")
     claims = bytes_read(ATTEST, "report", path, "-o", page, "--only", "guarantee")
     both = bytes_read(ATTEST, "report", path, "-o", page, "--only", "error_bound", "--force")
     assert "the measured tail exceeds the bound in at most" in page.read_text() and 'id="error_bound"' in page.read_text()
@@ -162,8 +160,7 @@ def test_two_models_stand_side_by_side(tmp_path):
 def studied_demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
     results = folder / "r.h5"
-    subprocess.run([ATTEST, "run", SOURCE / "dumps/demo.h5", "-o", results, "--selector", "ffd", "--delta", "1,5"], check=True,
-                   capture_output=True, timeout=300)
+    attest("run", SOURCE / "dumps/demo.h5", "-o", results, "--selector", "ffd", "--delta", "1,5")
     return results
 
 
@@ -194,8 +191,7 @@ def test_tokens_can_be_left_out(studied_demo, tmp_path):
 def test_a_dump_that_is_gone_or_changed_costs_the_tokens_alone(tmp_path):
     dump = tmp_path / "d.h5"
     dump.write_bytes((SOURCE / "dumps/demo.h5").read_bytes())
-    subprocess.run([ATTEST, "run", dump, "-o", tmp_path / "r.h5", "--selector", "ffd", "--delta", "5", "--layers", "1"], check=True,
-                   capture_output=True, timeout=300)
+    attest("run", dump, "-o", tmp_path / "r.h5", "--selector", "ffd", "--delta", "5", "--layers", "1")
     with dump.open("ab") as file:
         file.write(b"more")
     report(tmp_path / "r.h5", "-o", tmp_path / "a.html")

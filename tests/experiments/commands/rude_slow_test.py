@@ -12,9 +12,9 @@ import h5py
 import numpy as np
 import pytest
 
+from attest_program import ATTEST, run_attest
 import results_maker
 
-ATTEST = os.environ["ATTEST_BIN"]
 SYNTH = ["synth", "-o", "s.h5", "--tokens", "600", "--queries", "2", "--force"]
 LONG_SYNTH = ["synth", "-o", "s.h5", "--tokens", "200000", "--layers", "40", "--force"]
 RUN = ["run", "d.h5", "-o", "r.h5", "--selector", "ffd:block=64", "--force"]
@@ -26,7 +26,7 @@ COMMANDS = [SYNTH, RUN, FIGURES, INSPECT, IMPORT]
 
 @pytest.fixture
 def folder(tmp_path):
-    subprocess.run([ATTEST, *SYNTH[:2], "d.h5", *SYNTH[3:]], cwd=tmp_path, check=True, capture_output=True)
+    run_attest(*SYNTH[:2], "d.h5", *SYNTH[3:], cwd=tmp_path).check_returncode()
     results_maker.write_results(tmp_path / "made.h5", [results_maker.ffd(), results_maker.quest()])
     np.savez(tmp_path / "a.npz", **{f"model.layers.0.{t}": np.zeros((2, 9 if t != "q" else 2, 8), np.float32) for t in "qkv"})
     return tmp_path

@@ -10,6 +10,7 @@ import pytest
 
 from attest_program import run_attest as attest
 import dump_maker
+from near import CELL, FLOAT32, assert_near
 
 
 def write_dump(path, layers=(0, 1, 4), tokens=300, heads=4, kv_heads=2, dim=32, positions=(130, 299), bad=None, samples=("s",)):
@@ -93,8 +94,8 @@ def test_results_are_as_the_format_says(dump, tmp_path):
         assert group["span_tokens"].dtype == np.int64 and group["span_tokens"][()].tolist() == group["token"][()].tolist() == tokens
         heads = group["span_token_heads"]
         assert heads.shape == (3, 2, 2, 30) and [d.label for d in heads.dims] == ["layer", "query", "setting", "token"]
-        np.testing.assert_allclose(group["span_keep"][()].sum(2), heads[()].mean(-1), rtol=1e-5)
-        np.testing.assert_allclose(group["span_lost"][()], (heads[()] == 0).mean(-1), rtol=1e-5)
+        assert_near(group["span_keep"][()].sum(2), heads[()].mean(-1), rel=FLOAT32)
+        assert_near(group["span_lost"][()], (heads[()] == 0).mean(-1), rel=FLOAT32)
         assert (sample["a/span_lost"][0] == 0).all() and (sample["a/span_token_heads"][0] == 4).all(), "a dense layer"
         assert [d.label for d in group["recall_layer"].dims] == ["layer", "query", "setting"]
         assert [d.label for d in group["scan_error_tail"].dims] == ["layer", "query", "head", "lambda"]
@@ -109,7 +110,7 @@ def test_results_are_as_the_format_says(dump, tmp_path):
             layer = source["samples/s/layers/1"]
             q, k = layer["q"][1, 3].astype(float), layer["k"][1].astype(float)
         scores = k @ q / np.sqrt(32)
-        assert np.isclose(sample["scores/lse"][1, 1, 3], np.log(np.exp(scores).sum()), rtol=1e-6)
+        assert_near(sample["scores/lse"][1, 1, 3], np.log(np.exp(scores).sum()), rel=FLOAT32)
 
 
 def test_the_manifest_tells_how(dump, tmp_path):
@@ -457,7 +458,7 @@ def test_fewer_queries_and_samples_than_asked_are_said(dump, tmp_path):
 def test_models_are_not_averaged(dump, tmp_path):
     """A row for each model; the dumps of one model are pooled."""
     others = [tmp_path / "1.h5", tmp_path / "2.h5"]
-    for path, layers in zip(others, [(1,), (2,)]):
+    for path, layers in zip(others, [(1,), (2,)], strict=True):
         write_dump(path, layers=layers, heads=2, kv_heads=1)
         with h5py.File(path, "r+") as file:
             file.attrs["model"] = "other\x1b[1m"
@@ -470,7 +471,7 @@ def test_models_are_not_averaged(dump, tmp_path):
     with h5py.File(tmp_path / "r.h5") as file:
         for row, dumps, setting in zip(rows, [(0, 2), (0, 2), (1,), (1,)], [0, 1, 0, 1], strict=True):
             recall = np.concatenate([file[f"dumps/{d}/samples/s/ffd:block=64/recall"][..., setting].ravel() for d in dumps])
-            assert row["mean_recall"] == pytest.approx(recall.mean(), abs=1e-6)
+            assert row["mean_recall"] == pytest.approx(recall.mean(), abs=CELL)
     assert [row["model"] for row in rows] == ["other\x1b[1m"] * 2 + ["test/model"] * 2
     assert "of a model" in result.stdout
 

@@ -1,16 +1,15 @@
 """settings_file on the real executable: grid, cells, what is refused, manifest, --resume, figures."""
 
 import json
-import os
 import subprocess
 
 import h5py
 import numpy as np
 import pytest
 
+from attest_program import ATTEST, attest, run_attest
 import dump_maker
 
-ATTEST = os.environ["ATTEST_BIN"]
 HEADS, KV_HEADS, DIM, TOKENS, POSITIONS, LAYERS = 4, 2, 16, 700, (500, 699), (0, 3)
 
 
@@ -43,10 +42,7 @@ def write(path, document):
 
 
 def run(dump, out, *arguments, expect=0):
-    command = [ATTEST, "run", dump, "-o", out, "--device", "cpu", *arguments]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-    assert done.returncode == expect, done.stderr
-    return done
+    return attest("run", dump, "-o", out, "--device", "cpu", *arguments, expect=expect)
 
 
 def group(results, label):
@@ -158,18 +154,15 @@ def test_figures_about_one_delta_leave_it_out(dump, tmp_path):
     file = write(tmp_path / "rec.json", recommendation())
     run(dump, tmp_path / "r.h5", "--selector", f"rec=ffd:settings_file={file}", "--delta", "0,5,7")
     names = ["guarantee", "error_bound", "delta_validation", "headwise", "failure_cases", "layer_sparsity"]
-    done = subprocess.run([ATTEST, "figures", tmp_path / "r.h5", "-o", tmp_path / "f", "--only", ",".join(names)],
-                          capture_output=True, text=True)
+    done = run_attest("figures", tmp_path / "r.h5", "-o", tmp_path / "f", "--only", ",".join(names))
     text = done.stdout + done.stderr
     assert text.count("not of 'rec': a settings_file gives KV heads deltas of their own") == len(names), text
     run(dump, tmp_path / "both.h5", "--selector", f"rec=ffd:settings_file={file}",
         "--selector", "ffd", "--delta", "0,5,7")
-    subprocess.run([ATTEST, "figures", tmp_path / "both.h5", "-o", tmp_path / "g", "--only",
-                    "guarantee,quality_ladder"], check=True, capture_output=True)
+    attest("figures", tmp_path / "both.h5", "-o", tmp_path / "g", "--only", "guarantee,quality_ladder")
     assert "rec" not in (tmp_path / "g/guarantee.csv").read_text()
     assert "rec" in (tmp_path / "g/quality_ladder.csv").read_text()
-    claims = subprocess.run([ATTEST, "claims", tmp_path / "r.h5"], capture_output=True, text=True)
-    assert claims.returncode == 0, claims.stderr
+    attest("claims", tmp_path / "r.h5")
     assert subprocess.run([ATTEST, "report", tmp_path / "both.h5", "-o", tmp_path / "r.html"]).returncode == 0
 
 
@@ -178,7 +171,6 @@ def test_the_oracles_still_form_a_family(dump, tmp_path):
     file = write(tmp_path / "rec.json", recommendation(selector="topdelta"))
     run(dump, tmp_path / "r.h5", "--selector", f"mine=topdelta:settings_file={file}",
         *(f"--selector={n}" for n in ("topk", "topp", "topdelta")), "--delta", "0:6:0.5", "--budget", "4,16,64,256")
-    done = subprocess.run([ATTEST, "figures", tmp_path / "r.h5", "-o", tmp_path / "f", "--only", "rule_comparison"],
-                          capture_output=True, text=True)
+    done = run_attest("figures", tmp_path / "r.h5", "-o", tmp_path / "f", "--only", "rule_comparison")
     assert done.returncode == 0 and (tmp_path / "f/rule_comparison.csv").exists(), done.stdout + done.stderr
     assert "mine" not in (tmp_path / "f/rule_comparison.csv").read_text()

@@ -8,6 +8,7 @@ import pytest
 
 from attest_program import run_attest as attest
 import dump_maker
+from near import CELL, FLOAT32, assert_near
 
 HEADS, DIM, TOKENS, POSITIONS = 4, 16, 100, (40, 99)
 SINKS = np.array([0.5, -3, 7.25, -700], np.float32)
@@ -53,14 +54,14 @@ def test_they_join_the_softmax(dump, tmp_path):
                 scores, values = k[h // 2, : position + 1] @ q[n, h] / 4, v[h // 2, : position + 1]
                 lse = np.logaddexp.reduce([*scores, SINKS[h]])
                 output = np.exp(scores - lse) @ values
-                assert np.isclose(sample["scores/lse"][1, n, h], lse, rtol=1e-6)
-                assert np.isclose(sample["scores/sink_mass"][1, n, h], np.exp(SINKS[h] - lse), rtol=1e-5)
+                assert_near(sample["scores/lse"][1, n, h], lse, rel=FLOAT32)
+                assert_near(sample["scores/sink_mass"][1, n, h], np.exp(SINKS[h] - lse), rel=FLOAT32, abs=1e-38)  # the least float32
                 best = np.argsort(-scores, kind="stable")[:3]
                 kept_lse = np.logaddexp.reduce([*scores[best], SINKS[h]])
                 kept = np.exp(scores[best] - kept_lse) @ values[best]
                 error = np.linalg.norm(kept - output) / np.linalg.norm(output)
-                assert np.isclose(sample["topk/output_error"][1, n, h, 0], error, rtol=1e-5)
-                assert np.isclose(sample["topk/lse_error"][1, n, h, 0], lse - kept_lse, rtol=1e-5, atol=1e-6)
+                assert_near(sample["topk/output_error"][1, n, h, 0], error, rel=FLOAT32)
+                assert_near(sample["topk/lse_error"][1, n, h, 0], lse - kept_lse, rel=FLOAT32, abs=CELL)
         assert (sample["exact/output_error"][()] == 0).all()
 
 

@@ -11,13 +11,12 @@ import h5py
 import numpy as np
 import pytest
 
-ATTEST = os.environ["ATTEST_BIN"]
+from attest_program import ATTEST, attest, run_attest
+
 
 
 def synth(folder, *options, expect=0, name="dump.h5"):
-    result = subprocess.run([ATTEST, "synth", "-o", folder / name, *map(str, options)], capture_output=True, text=True)
-    assert result.returncode == expect, result.stderr
-    return result
+    return attest("synth", "-o", folder / name, *options, expect=expect)
 
 
 def values(dataset):
@@ -82,7 +81,7 @@ def test_the_same_command_makes_the_same_bytes_at_any_time(tmp_path):
 
 
 def test_defaults_are_those_of_the_help(tmp_path):
-    text = subprocess.run([ATTEST, "synth", "--help"], capture_output=True, text=True).stdout
+    text = run_attest("synth", "--help").stdout
     told = {name: int(re.search(rf"--{name} INT=(\d+)", text)[1]) for name in ("layers", "samples", "tokens", "queries", "query-heads", "kv-heads")}
     synth(tmp_path)
     with h5py.File(tmp_path / "dump.h5") as dump:

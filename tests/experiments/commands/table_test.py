@@ -1,25 +1,23 @@
 """`attest table` on the real executable: numpy recomputes every number from the results file."""
 
-import csv
 import json
 import os
 import re
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
+from attest_program import attest
+from csv_rows import read_csv
+from near import DOUBLE
 from results_maker import EXACT, cells, ffd, quest, selector, write_results
 
-ATTEST = os.environ["ATTEST_BIN"]
 NUMBER = 1e-9  # relative tolerance: float32 cells, sums in double, ten digits in the csv
 RUNGS = ["mean", "median", "p95", "p99", "p99.9", "worst"]
 
 
 def table(*arguments, expect=0):
-    done = subprocess.run([ATTEST, "table", *map(str, arguments)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == expect, done.stderr + done.stdout
-    return done
+    return attest("table", *arguments, expect=expect)
 
 
 def rows_of(*arguments):
@@ -55,7 +53,7 @@ def test_default_columns_are_means_and_ladders_of_the_cells(study):
         for quantity, values in bad.items():
             for rung in RUNGS:
                 expected = values.max() if rung == "worst" else statistic(values, rung)
-                assert row[f"{quantity}.{rung}"] == pytest.approx(expected, rel=NUMBER, abs=1e-12), (quantity, rung)
+                assert row[f"{quantity}.{rung}"] == pytest.approx(expected, rel=NUMBER, abs=DOUBLE), (quantity, rung)
         assert row["keep_ratio.mean"] == pytest.approx(get("keep_ratio").mean(), rel=NUMBER)
         assert row["io_ratio.mean"] == pytest.approx(get("io_ratio").mean(), rel=NUMBER)
         assert row["recall.count"] == get("recall").size
@@ -102,9 +100,9 @@ def test_rows_are_split_by_groups(study, by, dense):
             key = tuple(row[name] for name in names)
             values = np.array(groups[key])
             for name in statistics:
-                assert row[f"recall.{name}"] == pytest.approx(statistic(values, name), rel=NUMBER, abs=1e-12), (key, name)
-            assert row["recall_deficit.p80"] == pytest.approx(np.quantile(1 - values, 0.8), rel=NUMBER, abs=1e-12)
-            assert row["lse_error.p80"] == pytest.approx(np.quantile(errors[key], 0.8), rel=NUMBER, abs=1e-12)
+                assert row[f"recall.{name}"] == pytest.approx(statistic(values, name), rel=NUMBER, abs=DOUBLE), (key, name)
+            assert row["recall_deficit.p80"] == pytest.approx(np.quantile(1 - values, 0.8), rel=NUMBER, abs=DOUBLE)
+            assert row["lse_error.p80"] == pytest.approx(np.quantile(errors[key], 0.8), rel=NUMBER, abs=DOUBLE)
 
 
 def test_metrics_of_scores_without_settings_and_of_spans(study):
@@ -220,10 +218,9 @@ def test_formats_hold_the_same_numbers(study, tmp_path):
     for extension in ("csv", "md", "tex", "json", "txt"):
         table(*arguments, "-o", tmp_path / f"t.{extension}")
     assert json.loads((tmp_path / "t.json").read_text())["rows"] == rows
-    with open(tmp_path / "t.csv", newline="") as file:
-        for found, row in zip(csv.DictReader(file), rows, strict=True):
-            assert found["label"] == row["label"] and found["task"] == row["task"]
-            assert float(found["recall.mean"]) == pytest.approx(row["recall.mean"], rel=NUMBER)
+    for found, row in zip(read_csv(tmp_path / "t.csv"), rows, strict=True):
+        assert found["label"] == row["label"] and found["task"] == row["task"]
+        assert float(found["recall.mean"]) == pytest.approx(row["recall.mean"], rel=NUMBER)
     markdown = (tmp_path / "t.md").read_text().splitlines()
     assert markdown[0] == "| selector | setting | task | recall mean | lse error worst (nats) | dropped mass p99 | recall count |"
     r = rows[1]

@@ -11,9 +11,9 @@ import h5py
 import pytest
 
 from attest.tasks.options import make_parser
+from attest_program import ATTEST, attest, run_attest
 from task_runs_maker import answered_prompts, model_folder, write_lines  # noqa: F401
 
-ATTEST = os.environ["ATTEST_BIN"]
 EPOCH = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
 COMMON = ["--tokenizer", "bytes", "--device", "cpu", "--threads", "1"]
 STREAMING = ["--selector", "streaming_llm", "--budget", "8,16,25%,100%"]
@@ -25,10 +25,7 @@ def prompts(model_folder):  # noqa: F811
 
 
 def run(folder, *arguments, expect=0):
-    result = subprocess.run([ATTEST, "tasks", *map(str, arguments)], cwd=folder, capture_output=True, text=True,
-                            env=EPOCH)
-    assert result.returncode == expect, result.stderr
-    return result
+    return attest("tasks", *arguments, cwd=folder, env=EPOCH, expect=expect)
 
 
 def refusal(folder, *arguments, expect):
@@ -65,8 +62,7 @@ def test_the_options_of_a_run_are_those_of_attest_run(model_folder, prompts, tmp
     """Outcomes are joined with results by sample name, label, selector, options and setting."""
     write_lines(tmp_path / "p.jsonl", prompts[:2])
     run(tmp_path, "--model", model_folder, *COMMON, "--prompts", "p.jsonl", "-o", "t.h5", *STREAMING, "--dump", "d.h5")
-    subprocess.run([ATTEST, "run", "d.h5", "-o", "r.h5", *STREAMING, "--quiet"], cwd=tmp_path, check=True,
-                   capture_output=True)
+    attest("run", "d.h5", "-o", "r.h5", *STREAMING, "--quiet", cwd=tmp_path)
     with h5py.File(tmp_path / "t.h5") as outcomes, h5py.File(tmp_path / "r.h5") as results:
         samples = results["dumps/0/samples"]
         assert sorted(samples) == sorted(outcomes["prompts/name"].asstr()[()])
@@ -144,7 +140,7 @@ def test_resume(number, code, model_folder, prompts, tmp_path):  # noqa: F811
         assert "prompts finished; the same command with --resume goes on" in said
     assert not (broken / "t.h5").exists() and not (broken / "d.h5").exists()
     assert 2 <= finished < len(prompts)
-    shown = subprocess.run([ATTEST, "inspect", "t.h5.partial"], cwd=broken, capture_output=True, text=True)
+    shown = run_attest("inspect", "t.h5.partial", cwd=broken)
     assert shown.returncode == 0 and f"{finished} prompts are finished. The same 'attest tasks' command" in shown.stdout
 
     error = run(broken, *arguments, expect=5).stderr
@@ -180,9 +176,7 @@ def test_inspect(model_folder, prompts, tmp_path):  # noqa: F811
     table = run(tmp_path, "--model", model_folder, *COMMON, "--prompts", "p.jsonl", "-o", "t.h5", *STREAMING).stdout
 
     def inspect(*arguments, expect=0):
-        result = subprocess.run([ATTEST, "inspect", *arguments], cwd=tmp_path, capture_output=True, text=True)
-        assert result.returncode == expect, result.stderr
-        return result
+        return attest("inspect", *arguments, cwd=tmp_path, expect=expect)
 
     shown = inspect("t.h5").stdout
     assert shown.startswith("t.h5: task outcomes of model '") and ", 2 prompts, 5 runs, greedy\n\n" in shown
@@ -196,7 +190,7 @@ def test_inspect(model_folder, prompts, tmp_path):  # noqa: F811
 
 def test_help_shows_all_options():
     """Those that the program hands over, and common ones."""
-    shown = [subprocess.run([ATTEST, *words, "--help"], capture_output=True, text=True, check=True).stdout for words in (["tasks"], [])]
+    shown = [attest(*words, "--help").stdout for words in (["tasks"], [])]
     options = {option for action in make_parser()._actions for option in action.option_strings} - {"--request"}
     assert len(options) > 25
     for option in options | {"--selector", "--delta", "--budget"}:

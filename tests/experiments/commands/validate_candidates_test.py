@@ -1,16 +1,15 @@
 """`attest validate --candidates`: a fixed sequence over labels, labels per layer, and files for engines."""
 
 import json
-import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
+from attest_program import attest, run_attest
+from near import CELL, CLOSE
 from planted_results import recalls, write_planted
 from verdicts import TARGET, cdf, check_evidence, validate, verdict
 
-ATTEST = os.environ["ATTEST_BIN"]
 FP8, NVFP4, Q8 = ({"k": name, "v": name} for name in ("fp8_e4m3", "nvfp4", "q8_0"))
 LABELS = {"exact": ("exact", {}), "kv_q8": ("kv_cache", Q8), "kv_fp8": ("kv_cache", FP8), "kv_nvfp4": ("kv_cache", NVFP4)}
 
@@ -51,10 +50,10 @@ def test_fixed_sequence_in_the_order_given(tmp_path):
     assert (found["certified"], found["stopped_at"], found["setting"]) == ("kv_q8", "kv_fp8", "label")
     assert [s["setting"] for s in found["settings"]] == ["exact", "kv_q8", "kv_fp8", "kv_nvfp4"]
     assert [s["verdict"] for s in found["settings"]] == ["certified", "certified", "refuted", "not tested"]
-    for judged, k in zip(found["settings"][:3], (0, 1, 60)):
+    for judged, k in zip(found["settings"][:3], (0, 1, 60), strict=True):
         check_evidence(judged, 60, k)
     assert [s["io_ratio"] for s in found["settings"]] == [1, 0.75, 0.5, 0.25]
-    assert found["claim"]["p_value"] == pytest.approx(cdf(1, 60, 0.1), rel=1e-9)
+    assert found["claim"]["p_value"] == pytest.approx(cdf(1, 60, 0.1), rel=CLOSE)
     # kv_nvfp4 misses nowhere: before kv_fp8 it is certified, and a sequence of another order is another claim.
     assert verdict(path, "--candidates", "exact,kv_nvfp4,kv_fp8", "--target", TARGET)["certified"] == "kv_nvfp4"
     first = verdict(path, "--candidates", "kv_fp8,exact", "--target", TARGET, expect=3)
@@ -75,7 +74,7 @@ def test_per_layer(tmp_path):
     assert [u["setting"] for u in found["units"]["settings"]] == ["kv_nvfp4", "kv_fp8", "kv_nvfp4"]
     certified = found["units"]["members"][found["units"]["certified"]]
     check_evidence(certified, 30, 0)
-    assert certified["io_ratio"] == pytest.approx((0.25 + 0.5 + 0.25) / 3, abs=1e-6)
+    assert certified["io_ratio"] == pytest.approx((0.25 + 0.5 + 0.25) / 3, abs=CELL)
     rec = json.loads(out.read_text())
     assert (rec["selector"], rec["setting"], rec["default"]) == (None, "label", "kv_nvfp4")
     assert rec["layers"] == {"0": "kv_nvfp4", "1": "kv_fp8", "2": "kv_nvfp4"}
@@ -231,7 +230,7 @@ def test_monitor(tmp_path):
 
     def watch(name, bad, labels=LABELS):
         later = write_labels(tmp_path / name, bad, prompts=30, labels=labels, dump=name, names=[f"n{p:03}" for p in range(30)])
-        return subprocess.run([ATTEST, "--json", "monitor", out, later], capture_output=True, text=True)
+        return run_attest("--json", "monitor", out, later)
 
     used = {name: LABELS[name] for name in ("kv_fp8", "kv_nvfp4")}  # the others are not recommended for any layer
     good = watch("a.h5", {"kv_nvfp4": [(30, 1)]}, used)
@@ -244,7 +243,7 @@ def test_monitor(tmp_path):
 
 def test_dumps_are_studied_at_the_candidates(tmp_path):
     def run(*arguments):
-        return subprocess.run([ATTEST, *arguments], capture_output=True, text=True, cwd=tmp_path)
+        return run_attest(*arguments, cwd=tmp_path)
     assert run("synth", "-o", "d.h5", "--tokens", "256", "--samples", "4", "--layers", "2", "--query-heads", "2", "--kv-heads", "1").returncode == 0
     done = run("validate", "d.h5", "--candidates", "exact,long,ffd@5,quest@64", "--selector", "long=ffd:gqa=per_head", "--target", "recall>=0.5", "--max-violating", "60%")
     assert done.returncode == 2 and "'long' has several settings, expected LABEL@SETTING" in done.stderr, done.stderr
@@ -257,8 +256,7 @@ def test_dumps_are_studied_at_the_candidates(tmp_path):
 
 def test_monitor_studies_dumps_at_the_recommended_candidates(tmp_path):
     def run(*arguments):
-        done = subprocess.run([ATTEST, "--json", *arguments], capture_output=True, text=True, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = attest("--json", *arguments, cwd=tmp_path)
         return done.stdout
     for name, seed in (("d", "1"), ("new", "2")):
         run("--seed", seed, "synth", "-o", f"{name}.h5", "--tokens", "256", "--samples", "4", "--layers", "2", "--query-heads", "2", "--kv-heads", "1")

@@ -2,13 +2,13 @@
 
 import json
 import shutil
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
+from attest_program import run_attest
 from dump_maker import write_dump
-from verdicts import ATTEST, TARGET, planted, validate, verdict
+from verdicts import TARGET, planted, validate, verdict
 
 
 def test_lengths(tmp_path):
@@ -37,7 +37,7 @@ def test_several_files_in_any_order(tmp_path):
     for options in (["--claim", "mean"], ["--per", "kv_head"], ["--per", "kv_head", "--io-budget", "20%"]):
         texts = []
         for paths in ((one, two), (two, one)):
-            done = subprocess.run([ATTEST, "validate", *paths, "--target", "recall.min>=0.9", *options], capture_output=True, text=True)
+            done = run_attest("validate", *paths, "--target", "recall.min>=0.9", *options)
             texts.append((done.returncode, done.stdout))
         assert texts[0] == texts[1] and texts[0][0] in (0, 3)
 

@@ -1,12 +1,13 @@
 """`attest validate` on planted results: every number that it prints is worked out again here."""
 
-import csv
 import json
 import math
 
 import h5py
 import numpy as np
 import pytest
+from csv_rows import read_csv
+from near import CELL, CLOSE
 import yaml_free
 from planted_results import recalls, write_planted
 from verdicts import TARGET, cdf, check_evidence, head_that_needs_more, hoeffding_bentkus, planted, root, upper_tail, validate, verdict
@@ -31,8 +32,8 @@ def test_verdicts_at_the_borders(tmp_path, n, k, options, expected):
     check_evidence(found["settings"][0], n, k, beta, confidence)
     assert found["claim"]["n"] == n and found["claim"]["k"] == k and found["claim"]["beta"] == beta
     assert found["claim"]["confidence"] == pytest.approx(confidence)
-    assert found["settings"][0]["io_ratio"] == pytest.approx(0.3, abs=1e-6)
-    assert found["settings"][0]["keep_ratio"] == pytest.approx(0.15, abs=1e-6)
+    assert found["settings"][0]["io_ratio"] == pytest.approx(0.3, abs=CELL)
+    assert found["settings"][0]["keep_ratio"] == pytest.approx(0.15, abs=CELL)
     text = validate(path, "--target", TARGET, "--delta", "5", *options, expect=0 if expected == "certified" else 3).stdout
     assert text == found["text"] and text.startswith(f"{expected}: delta 5 of ffd for tiny\n")
     fewest = math.ceil(math.log(1 - confidence) / math.log(1 - beta) - 1e-9)
@@ -43,7 +44,7 @@ def test_choosing_down_the_grid(tmp_path):
     found = verdict(planted(tmp_path / "a.h5", 29, [1, 0, 0]), "--target", TARGET)
     assert (found["verdict"], found["certified"], found["stopped_at"]) == ("certified", 5, 3)
     assert [s["setting"] for s in found["settings"]] == [7, 5, 3], "the safest first"
-    for evidence, k in zip(found["settings"], [0, 0, 1]):
+    for evidence, k in zip(found["settings"], [0, 0, 1], strict=True):
         check_evidence(evidence, 29, k)
     # A hole at 5: 3 would pass, and is not reached.
     found = verdict(planted(tmp_path / "b.h5", 29, [0, 1, 0]), "--target", TARGET)
@@ -123,15 +124,15 @@ def test_mean_by_hb(tmp_path):
     stored = recall.astype(np.float32).astype(np.float64)
     options = ["--target", "recall>=0.98", "--claim", "mean", "--bound", "hb"]
     found = verdict(path, *options)
-    for evidence, s in zip(found["settings"], [1, 0]):
+    for evidence, s in zip(found["settings"], [1, 0], strict=True):
         deficits = 1 - stored[..., s].mean(axis=(1, 2, 3))
         losses = np.minimum(deficits, 0.2) / 0.2
         one = evidence["targets"][0]
-        assert one["mean_deficit"] == pytest.approx(deficits.mean(), rel=1e-6)
+        assert one["mean_deficit"] == pytest.approx(deficits.mean())
         assert one["p_value"] == pytest.approx(hoeffding_bentkus(list(losses), 0.1), rel=1e-5)
         assert evidence["p_value"] == one["p_value"]
         assert one["beyond_clip"] == 1
-        assert one["beyond_clip_at_most"] == pytest.approx(root(lambda p: 1 - cdf(1, 80, p), 0.95), abs=1e-9)
+        assert one["beyond_clip_at_most"] == pytest.approx(root(lambda p: 1 - cdf(1, 80, p), 0.95), abs=CLOSE)
         assert (evidence["n"], one["n"]) == (80, 80)
         assert one["k"] == evidence["k"] == int((deficits > 0.02).sum())
     # The strictest value, whose clip is ten times what it allows, as when it is typed.
@@ -162,7 +163,7 @@ def test_mean_by_betting(tmp_path, n, value):
     loss = (1 - float(np.float32(value))) / 0.1
     p = wsr_of_equal(loss, n, 0.1)
     found = verdict(path, "--target", "recall>=0.99", "--claim", "mean", expect=0 if p <= 0.05 else 3)
-    assert found["settings"][0]["p_value"] == pytest.approx(p, rel=1e-6)
+    assert found["settings"][0]["p_value"] == pytest.approx(p)
     mirrored = wsr_of_equal(1 - loss, n, 0.9)
     assert found["verdict"] == ("certified" if p <= 0.05 else "refuted" if mirrored <= 0.05 else "undecided")
     assert ("at least 29 prompts" in found["text"]) == (n < 29)
@@ -230,13 +231,12 @@ def test_offenders(tmp_path):
     cells.sort(key=lambda cell: cell["value"])
     assert len(cells) > 20 and any(cell["enough"] is None for cell in cells)
     assert found["offenders"] == {"count": len(cells), "cells": cells}
-    with open(tmp_path / "o.csv") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_csv(tmp_path / "o.csv")
     assert len(rows) == len(cells)
-    for row, cell in zip(rows, cells):
+    for row, cell in zip(rows, cells, strict=True):
         assert [row[key] for key in ("prompt", "task", "tokens", "layer", "head", "query_position", "target")] == [
             str(cell[key]) for key in ("prompt", "task", "tokens", "layer", "head", "query_position", "target")]
-        assert float(row["value"]) == pytest.approx(cell["value"], rel=1e-6)
+        assert float(row["value"]) == pytest.approx(cell["value"])
         assert row["setting"] == "5" and row["enough"] == ("" if cell["enough"] is None else str(cell["enough"]))
     shown = [line for line in found["text"].splitlines() if ", prompt p" in line]
     assert len(shown) == 10 and f"and {len(cells) - 10} more cells" in found["text"]

@@ -8,6 +8,7 @@ import pytest
 
 from attest_program import attest
 import dump_maker
+from near import DOUBLE, FLOAT32, assert_near
 
 HEADS, LAYERS, POSITIONS = 4, (0, 2), (50, 51, 63)
 
@@ -55,8 +56,8 @@ def test_weights_are_means_over_the_prompts(made):
     assert members == {"format": "attest-head-weights", "format_version": 1, "model": "test/model", "num_layers": 3, "num_query_heads": HEADS, "prompts": 3}
     assert list(document["layers"]) == ["0", "2"]
     assert [document["layers"][layer]["prompts"] for layer in ("0", "2")] == [2, 3]
-    np.testing.assert_allclose(document["layers"]["0"]["weights"], (p[0] + r[0]) / 2, rtol=1e-12)
-    np.testing.assert_allclose(document["layers"]["2"]["weights"], (p[2] + q[2] + r[2]) / 3, rtol=1e-12)
+    assert_near(document["layers"]["0"]["weights"], (p[0] + r[0]) / 2, rel=DOUBLE)
+    assert_near(document["layers"]["2"]["weights"], (p[2] + q[2] + r[2]) / 3, rel=DOUBLE)
     run(folder / "a.h5", "-o", folder / "r.h5")
     with h5py.File(folder / "r.h5") as file:
         manifest = json.loads(file.attrs["manifest"])
@@ -86,7 +87,7 @@ def test_a_study_with_a_file_is_that_with_such_gradients(made):
     with h5py.File(folder / "file.h5") as file, h5py.File(folder / "own.h5") as own:
         for name in ("weighted_error_head", "weighted_error"):
             got, want = (f[f"dumps/0/samples/s/recent/{name}"][:] for f in (file, own))
-            np.testing.assert_allclose(got, want, rtol=1e-6)
+            assert_near(got, want, rel=FLOAT32)
             assert want.min() > 1e-3
         manifest = json.loads(file.attrs["manifest"])
         assert manifest["head_weights"] == manifest["inputs"][-1]["path"] == str(folder / "w.json")
@@ -179,7 +180,8 @@ def test_a_column_of_the_whole_model(made):
     rows = json.loads(attest("table", folder / "r.h5", "--metrics", columns, "--format", "json").stdout)["rows"]
     want = weighted_error(folder / "r.h5")[0]
     for s, row in enumerate(rows):
-        np.testing.assert_allclose([row[name] for name in ("weighted_error.max", "weighted_error.mean", "weighted_error.count")], [want[:, s].max(), want[:, s].mean(), 3], rtol=1e-6)
+        assert_near([row[f"weighted_error.{name}"] for name in ("max", "mean", "count")], [want[:, s].max(), want[:, s].mean(), 3],
+                    rel=FLOAT32)
     for split in "layer", "head":
         done = attest("table", folder / "r.h5", "--by", split, "--metrics", "weighted_error", expect=2)
         assert f"--by {split}: 'weighted_error' is of all layers together; 'weighted_error_head' has its parts" in done.stderr
@@ -218,8 +220,8 @@ def test_a_target_of_the_whole_model(tmp_path):
             group = file[f"dumps/0/samples/{cell['prompt']}/recent"]
             n, s = POSITIONS.index(cell["query_position"]), group["settings"][:].tolist().index(cell["setting"])
             parts = group["weighted_error_head"][:, n, :, s]
-            assert cell["value"] == pytest.approx(parts[LAYERS.index(cell["layer"]), cell["head"]], rel=1e-6)
-            assert (parts > cell["value"]).sum() < 3 and cell["row_value"] == pytest.approx(group["weighted_error"][n, s], rel=1e-6)
+            assert cell["value"] == pytest.approx(parts[LAYERS.index(cell["layer"]), cell["head"]])
+            assert (parts > cell["value"]).sum() < 3 and cell["row_value"] == pytest.approx(group["weighted_error"][n, s])
             assert cell["row_value"] > worst[:, 1].max() and "enough" in cell
     largest = found[0]
     sentence = (f"layer {largest['layer']}, head {largest['head']}, prompt {largest['prompt']}, query {largest['query_position']}: "

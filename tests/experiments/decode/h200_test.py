@@ -2,8 +2,9 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
+
+from attest_program import attest
 
 FOLDER = Path(os.environ["ATTEST_SOURCE_DIR"]) / "experiments" / "decode"
 RECORD = json.loads((FOLDER / "h200.json").read_text())
@@ -63,8 +64,6 @@ def test_what_was_checked():
 
 
 def test_the_record_makes_every_figure(tmp_path):
-    done = subprocess.run([os.environ["ATTEST_BIN"], "figures", FOLDER / "h200.json", "-o", tmp_path / "f", "--format", "svg"],
-                          capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    attest("figures", FOLDER / "h200.json", "-o", tmp_path / "f", "--format", "svg")
     for name in ("kernel_latency_times", "selection_overhead", "quant_depth_times", "ablation"):
         assert (tmp_path / "f" / f"{name}.md").exists()

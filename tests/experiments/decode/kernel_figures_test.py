@@ -1,6 +1,5 @@
 """Figures from kernel benches: plain numpy recomputes every number of the csv files from the JSON."""
 
-import csv
 import json
 import math
 import os
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from attest_program import attest
 from bench_maker import ABLATION, HEADS, LENGTHS, ablation, bench, depths, everything, latency, measurement, selection, write_bench
+from csv_rows import read_csv
 
 NUMBER = 1e-8  # relative tolerance: ten digits in the csv
 
@@ -25,11 +25,6 @@ def said(*arguments):
 
 def texts(report):
     return [f["text"] for e in report["experiments"] for f in e["findings"]]
-
-
-def read_csv(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def same(row, expected):
@@ -89,7 +84,7 @@ def test_kernel_latency_is_what_the_measurements_say(made):
     assert len(rows) == 7 * 2 * (6 + 1 + 2) and rows == read_csv(out / "kernel_latency_speedup.csv")
     printed = read_csv(out / "kernel_latency_times.csv")
     assert len(printed) == len(rows)
-    for row, line in zip(rows, printed):
+    for row, line in zip(rows, printed, strict=True):
         value = None if row["value"] == "nan" else float(row["value"])
         length, batch = int(row["length"]), int(row["batch"])
         ours = chosen(document, experiment="kernel_latency", method=row["method"], length=length, batch=batch, setting=(row["setting"], value or 0))
@@ -208,7 +203,7 @@ def test_quant_depth_is_what_the_measurements_say(made):
     assert len(rows) == len(printed) == 9
     settings = {"delta 5": ("delta", 5), "keep 27 %": ("keep", 0.27), "keep 100 %": ("keep", 1)}
     by_place = {}
-    for row, line in zip(rows, printed):
+    for row, line in zip(rows, printed, strict=True):
         scan, milliseconds, over = DEPTHS[row["configuration"]]
         ours = chosen(document, experiment="quant_depth", scan=scan, setting=settings[row["setting"]])
         assert len(ours) == 2

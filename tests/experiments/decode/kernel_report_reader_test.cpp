@@ -17,10 +17,7 @@ namespace {
 std::string refusal(std::string_view bytes) {
   const ScratchFolder folder;
   const std::string path = folder.write("bench.json", bytes);
-  const std::string message = message_of<InputError>([&] { read_kernel_report(path); });
-  if (message.empty()) return "";
-  EXPECT_TRUE(message.starts_with(path + ": ")) << message;
-  return message.substr(path.size() + 2);
+  return refusal_of_file<InputError>(path, [&] { read_kernel_report(path); });
 }
 
 /// The same for a sound report with another value at `place`.

@@ -5,6 +5,7 @@ import re
 import h5py
 import numpy as np
 import pytest
+from near import FLOAT32, assert_near
 from program_study import attest, findings, make, make_study, number, read_csv, reason, same, spoil
 
 LAMBDAS = [0.25, 0.5, 1, 1.5, 2, 3, 4, 6]
@@ -64,7 +65,7 @@ def expected(path):
                         query = row_q[h]
                         heads.append((query, scale * keys[:visible].astype(np.float64) @ query, scale * hats @ query, steps))
                     threshold = [max(e[:BLOCK].max(), e[-BLOCK:].max()) - DELTA for _, _, e, _ in heads]
-                    kept = [(e.reshape(-1, BLOCK).max(axis=1) >= t) for (_, _, e, _), t in zip(heads, threshold)]
+                    kept = [(e.reshape(-1, BLOCK).max(axis=1) >= t) for (_, _, e, _), t in zip(heads, threshold, strict=True)]
                     group_size = len(row_q) // len(k)
                     for h, (query, s, estimate, steps) in enumerate(heads):
                         first = h // group_size * group_size
@@ -95,7 +96,7 @@ def test_bounds_and_misses_are_what_the_dump_says(study):
     assert sorted(records) == [1, 2], "dense layers are left out"
     assert len(records[1]) == 12 and len(records[2]) == 24
     for record in records[1] + records[2]:
-        assert np.allclose(record["tail"], record["error"], atol=1.5 / 1024), "this test's codes are the study's"
+        assert_near(record["tail"], record["error"], abs=1.5 / 1024, what="this test's codes are the study's")
     rows = read_csv(out / "error_bound.csv")
     assert len(rows) == len(LAMBDAS) * (1 + 2)
     for row in rows:
@@ -103,16 +104,16 @@ def test_bounds_and_misses_are_what_the_dump_says(study):
         i = LAMBDAS.index(number(row, "lambda"))
         get = lambda name: np.array([record[name][i] for record in own])
         means = ("tail", "lower_tail", "tail_bound_block", "tail_bound_paper", "lower_tail_bound_block", "lower_tail_bound_paper")
-        same(row, {name: get(name).mean() for name in means}, rel=1e-5)
+        same(row, {name: get(name).mean() for name in means}, rel=FLOAT32)
         same(row, {f"rows_above_bound_{form}": (get("tail") > get(f"tail_bound_{form}")).mean() for form in ("block", "paper")})
         salient = get("salient").sum()
         assert number(row, "salient_tokens") == salient and number(row, "delta") == DELTA
         shares = ("missed", "dropped", "missed_bound_block", "missed_bound_paper")
-        same(row, {name: get(name).sum() / salient if salient else np.nan for name in shares}, rel=1e-5)
+        same(row, {name: get(name).sum() / salient if salient else np.nan for name in shares}, rel=FLOAT32)
         alpha = np.array([record["alpha"] for record in own])
-        same(row, {"alpha_mean": alpha.mean(), "alpha_min": alpha.min(), "alpha_max": alpha.max(), "rows": len(own)}, rel=1e-5)
+        same(row, {"alpha_mean": alpha.mean(), "alpha_min": alpha.min(), "alpha_max": alpha.max(), "rows": len(own)}, rel=FLOAT32)
         for name in ("sigma_eff_block", "sigma_eff_paper"):
-            same(row, {name: np.mean([record[name] for record in own])}, rel=1e-5)
+            same(row, {name: np.mean([record[name] for record in own])}, rel=FLOAT32)
     assert sum(record["missed"].sum() for record in records[1] + records[2]) > 0, "not trivial"
 
 

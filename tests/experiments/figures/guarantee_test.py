@@ -71,7 +71,7 @@ def test_findings_quote_the_csv(study):
     rows = {r["setting_label"]: r for r in read_csv(out / "guarantee.csv") if r["label"] == "ffd" and r["layer"] == "nan"}
     texts = findings(said)
     assert len(texts) == 2
-    for text, setting in zip(texts, ("5", "7")):
+    for text, setting in zip(texts, ("5", "7"), strict=True):
         row = rows[setting]
         if number(row, "cells_dropping") == 0:
             assert text == f"ffd at delta {setting} dropped nothing in any of {row['cells']} cells."

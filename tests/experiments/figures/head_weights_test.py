@@ -3,6 +3,7 @@
 import h5py
 import numpy as np
 import pytest
+from near import FLOAT32, assert_near
 from results_maker import EXACT, ffd, quest, selector
 from study_maker import figures, make, read_csv, same
 
@@ -121,7 +122,7 @@ def test_shares_of_the_weighted_error(study):
         assert same(row, "share", found[place]) and same(row, "weighted_error", mean)
     for key, (found, _) in seen.items():
         listed = [float(r["share"]) for r in rows if (r["label"], r["setting"]) == key]
-        assert np.allclose(listed, sorted(found.values(), reverse=True)[:8], rtol=1e-5)
+        assert_near(listed, sorted(found.values(), reverse=True)[:8], rel=FLOAT32)
         assert abs(sum(found.values()) - 1) < 1e-9
     drawn = read_csv(out / "head_weights_error.csv")
     heaviest = sorted(weights_of(path).items(), key=lambda e: -e[1])[:5]
@@ -177,7 +178,7 @@ def test_what_dense_kv_heads_leave(study):
             assert same(row, "weighted_error_mean", mean) and same(row, "weighted_error_max", largest) and same(row, "io_ratio", io)
         assert [int(r["dense_kv_heads"]) for r in mine if r["by"] == "weight"] == [0, 1, 2, 4]
         chance = [float(r["weighted_error_mean"]) for r in mine if r["by"] == "chance"]
-        assert chance == sorted(chance, reverse=True) and chance[0] == pytest.approx(left(path, label, typed, [])[0], rel=1e-6)
+        assert chance == sorted(chance, reverse=True) and chance[0] == pytest.approx(left(path, label, typed, [])[0])
     first = ":".join(map(str, by_weight[0]))
     none, one = left(path, "ffd", "5", []), left(path, "ffd", "5", by_weight[:1])
     assert (f"ffd at delta 5: keeping the KV head that weighs most dense (dense_heads={first}) takes the mean weighted error from "

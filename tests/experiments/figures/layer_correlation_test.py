@@ -45,7 +45,7 @@ def test_sentences_count_the_layers(study):
     sentence = next(line for line in said.splitlines() if "of ffd is above that of quest0 in" in line)
     parts = re.findall(r"(\d+) of (\d+) layers \(([^:]+): mean (\S+) against ([\d.]+)\)", sentence)
     assert len(parts) == 3
-    for metric, (above, layers, _, ours, theirs) in zip(METRICS, parts):
+    for metric, (above, layers, _, ours, theirs) in zip(METRICS, parts, strict=True):
         of = lambda curve: {r["layer"]: float(r[metric + "_mean"]) for r in rows if r["curve"] == curve}
         a, b = of("ffd"), of("quest0")
         assert int(layers) == len(a.keys() & b.keys()) == 4

@@ -4,15 +4,14 @@ import html
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from attest_program import run_attest
 import outcomes_maker
 
-ATTEST = os.environ["ATTEST_BIN"]
 DUMPS = Path(os.environ["ATTEST_SOURCE_DIR"]) / "dumps"
 CACHES = ["a_format_of_the_cache_with_a_long_label=kv_cache:k=nvfp4,v=nvfp4", "kv_cache:k=fp8_e4m3,v=fp8_e4m3"]
 SELECTORS = [*CACHES, "ffd", "ffd:gqa=per_head", "ffd:rule=topk", "quest:dense_layers=0", "streaming_llm", "topk", "topp", "topdelta"]
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.skipif(shutil.which("gnuplot") is None, reason="gnuplot
 
 
 def attest(*arguments):
-    done = subprocess.run([ATTEST, "--quiet", *map(str, arguments)], capture_output=True, text=True, timeout=600)
+    done = run_attest("--quiet", *arguments)
     assert done.returncode == 0, done.stderr
 
 

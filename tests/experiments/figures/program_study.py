@@ -1,15 +1,14 @@
 """Studies of synthetic dumps by the program itself, and numpy's view of their results: the base of tests of experiments."""
 
-import csv
 import json
 
 import h5py
 import numpy as np
 
 from attest_program import attest
+from csv_rows import NUMBER, read_csv  # noqa: F401  (tests import it from here)
 from results_maker import cells  # noqa: F401  (tests import it from here)
 
-NUMBER = 2e-6  # tolerance: float32 cells, ten digits in the csv
 
 
 def make_study(folder, selectors, *run_options, name="r", synth=(), layers=4, tokens=1500, samples=3, seed=1):
@@ -53,11 +52,6 @@ def reason(path, folder, experiment):
     other = "quality_vs_io"  # so that there is something to make
     said = json.loads(attest("figures", path, "-o", folder, "--only", f"{experiment},{other}", "--format", "svg", "--json").stdout)
     return next((s["reason"], s["run_options"]) for s in said["skipped"] if s["experiment"] == experiment)
-
-
-def read_csv(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def number(row, column):

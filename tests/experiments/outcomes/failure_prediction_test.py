@@ -1,17 +1,17 @@
 """failure_prediction: plain numpy recomputes its numbers from the cells; planted truths; too few failures."""
 
-import csv
 import functools
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
-from attest_program import ATTEST, attest
+from attest_program import attest, run_attest
+from csv_rows import NUMBER, read_csv
+from near import CLOSE
 from outcome_figures import row_of, said, table, texts
 from outcomes_maker import SELECTORS, every_run, planted, write_results, write_tasks
 
-NUMBER = 2e-6  # float32 cells, ten digits in the csv
+PRINTED = 1e-4  # areas under curves have four digits
 
 
 @functools.cache
@@ -109,12 +109,12 @@ def test_auc_is_what_all_pairs_say(study):
         assert row["failure_if"] == direction and row["spans"] == ("with" if "span" in predictor else "without")
         assert (int(row["runs"]), int(row["failures"])) == (len(score), study.failed.sum())
         assert int(row["failed_prompts"]) == len(set(study.prompt[study.failed]))
-        assert float(row["auc"]) == pytest.approx(auc_of_pairs(score, study.failed), abs=1e-4)
-        assert float(row["auc_same_selector"]) == pytest.approx(auc_of_pairs(score, study.failed, study.label), abs=1e-4)
+        assert float(row["auc"]) == pytest.approx(auc_of_pairs(score, study.failed), abs=PRINTED)
+        assert float(row["auc_same_selector"]) == pytest.approx(auc_of_pairs(score, study.failed, study.label), abs=PRINTED)
         for scope, of in (("ffd", study.selector == "ffd"), ("quest", study.selector == "quest"), ("model other", study.model == "other")):
             row = row_of(rows, predictor=predictor, scope=scope)
             assert int(row["runs"]) == of.sum()
-            assert float(row["auc"]) == pytest.approx(auc_of_pairs(score[of], study.failed[of]), abs=1e-4)
+            assert float(row["auc"]) == pytest.approx(auc_of_pairs(score[of], study.failed[of]), abs=PRINTED)
             assert float(row["auc_low"]) <= float(row["auc"]) <= float(row["auc_high"])
     assert float(row_of(rows, predictor="combination_spans", scope="all")["auc"]) > 0.97
     assert rows[0]["spans"] == "with" and {r["scope"] for r in rows} == {"all", "ffd", "quest", "streaming_llm", "model tiny", "model other"}
@@ -171,7 +171,7 @@ def test_what_is_left_out_does_not_teach(study):
                 limit = others[int(np.ceil(0.95 * len(others) - 1e-9)) - 1]
                 assert abs(float(row["threshold_95"])) == pytest.approx(abs(limit), rel=0.2)
                 assert float(row["caught_95"]) == pytest.approx((score[own & study.failed] >= limit).mean(), abs=0.1)
-                assert float(row["auc"]) == pytest.approx(auc_of_pairs(score[own], study.failed[own]), abs=1e-4)
+                assert float(row["auc"]) == pytest.approx(auc_of_pairs(score[own], study.failed[own]), abs=PRINTED)
             row = row_of(rows, left_out=kind, part="all in turn", predictor=predictor)
             assert row["threshold_95"] == "nan" and 0.8 < float(row["caught_95"]) <= 1
         assert float(row_of(rows, left_out=kind, part="all in turn", predictor="combination_spans")["auc"]) > 0.97
@@ -198,20 +198,18 @@ def test_targets_count_prompts(study):
     assert len(finding) == 1 and finding[0].startswith(f"Target {last['target']}: at most 10 % of prompts like these fail in a run that meets it (confidence 95 %); here {last['failed_prompts']} of {last['prompts']} prompts do.")
     target = f"--target '{last['target']}'"
     assert f"attest validate RESULTS --selector LABEL {target}." in finding[0]
-    done = subprocess.run([ATTEST, "validate", study.paths[0], "--selector", "half", "--target", last["target"]], capture_output=True, text=True, timeout=120)
+    done = run_attest("validate", study.paths[0], "--selector", "half", "--target", last["target"])
     assert done.returncode in (0, 3), done.stderr
 
 
 def test_curves_and_bins_hold_all_runs(study):
-    with open(study.out / "failure_prediction_roc.csv", newline="") as file:
-        points = list(csv.DictReader(file))
+    points = read_csv(study.out / "failure_prediction_roc.csv")
     for predictor in ("span_recall.min", "lse_error.max", "combination"):
         own = [(float(r["false_alarms"]), float(r["caught"])) for r in points if r["curve"] == predictor]
         assert own[0] == (0, 0) and own[-1] == (1, 1) and own == sorted(own)
         area = sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in zip(own, own[1:]))
-        assert area == pytest.approx(float(row_of(table(study.out, "auc"), predictor=predictor, scope="all")["auc"]), abs=1e-8)
-    with open(study.out / "failure_prediction_calibration.csv", newline="") as file:
-        bins = list(csv.DictReader(file))
+        assert area == pytest.approx(float(row_of(table(study.out, "auc"), predictor=predictor, scope="all")["auc"]), abs=CLOSE)
+    bins = read_csv(study.out / "failure_prediction_calibration.csv")
     values = study.values("span_recall.min")
     own = [r for r in bins if r["curve"] == "span_recall.min"]
     assert 8 <= len(own) <= 10 and sum(int(r["runs"]) for r in own) == len(values)

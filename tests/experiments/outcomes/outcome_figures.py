@@ -1,10 +1,10 @@
 """Runs failure_prediction and reads what it wrote."""
 
-import csv
 import json
 import os
 
 from attest_program import attest
+from csv_rows import read_csv
 
 
 def figures(*arguments, expect=0):
@@ -28,8 +28,7 @@ def refusal(*arguments):
 
 
 def table(folder, name):
-    with open(f"{folder}/failure_prediction_{name}.csv", newline="") as file:
-        return list(csv.DictReader(file))
+    return read_csv(f"{folder}/failure_prediction_{name}.csv")
 
 
 def row_of(rows, **wanted):

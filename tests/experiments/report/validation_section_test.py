@@ -2,28 +2,24 @@
 
 import html
 import json
-import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from attest_program import attest, run_attest
 from browser import Browser, find_browser
 from results_maker import EXACT, ffd, quest, write_results
 
-ATTEST = os.environ["ATTEST_BIN"]
 PROMPTS = {f"p{i}": [0, 1, 2] for i in range(40)}
 
 
 def report(*arguments, expect=0):
-    done = subprocess.run([ATTEST, "report", *map(str, arguments), "--only", "layer_sparsity"], capture_output=True, text=True, timeout=120)
-    assert done.returncode == expect, done.stderr + done.stdout
-    return done
+    return attest("report", *arguments, "--only", "layer_sparsity", expect=expect)
 
 
 def validate(*arguments):
-    done = subprocess.run([ATTEST, "validate", *map(str, arguments), "--json"], capture_output=True, text=True, timeout=120)
+    done = run_attest("validate", *arguments, "--json")
     return json.loads(done.stdout)
 
 

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "dumps/base/error.h"
+#include "tests/dumps/scratch_folder.h"
 
 namespace attest {
 namespace {
@@ -17,23 +18,14 @@ namespace fs = std::filesystem;
 
 class StagedFolderTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "attest-staged-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   static void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
-  static std::string read(const fs::path& path) {
-    std::ifstream in(path);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  static std::string read(const fs::path& path) { return bytes_of_file(path.string()); }
   static std::ptrdiff_t entries(const fs::path& path) {
     return std::distance(fs::directory_iterator(path), fs::directory_iterator());
   }
 
-  fs::path folder_;
+  const ScratchFolder scratch_;
+  const fs::path folder_ = scratch_.path();
 };
 
 TEST_F(StagedFolderTest, FilesAppearAtTheEndOverThoseOfTheSameName) {

@@ -1,8 +1,9 @@
 """The numbers that were measured on an H200 as a file of `attest bench model`, with what follows from them."""
 
-import csv
 import os
 from pathlib import Path
+
+from csv_rows import read_csv  # noqa: F401  (tests import it from here)
 
 FOLDER = Path(os.environ["ATTEST_SOURCE_DIR"]) / "experiments" / "throughput"
 
@@ -38,8 +39,7 @@ def measurement(row, dense):
 
 
 def h200():
-    with open(FOLDER / "h200.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_csv(FOLDER / "h200.csv")
     dense = {}
     for row in rows:
         dense.setdefault((row["context"], row["batch"]), {})[row["method"]] = row

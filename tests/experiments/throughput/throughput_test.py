@@ -1,12 +1,12 @@
 """The figure of throughput: plain arithmetic recomputes the csv files from the record, and what the reader refuses."""
 
 import copy
-import csv
 import json
 import math
 
 import pytest
 from attest_program import attest
+from csv_rows import read_csv
 from model_bench_maker import FOLDER, h200
 
 DOCUMENT = h200()
@@ -29,11 +29,6 @@ def figures(folder, document, *options, expect=0):
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("throughput")
     return folder / "out", json.loads(figures(folder, DOCUMENT, "--json").stdout)["experiments"][0]
-
-
-def read_csv(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def name_of(m):

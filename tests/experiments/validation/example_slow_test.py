@@ -14,6 +14,8 @@ import h5py
 import numpy as np
 import pytest
 
+from attest_program import attest, run_attest
+
 ROOT = Path(os.environ["ATTEST_SOURCE_DIR"])
 EXAMPLE = ROOT / "experiments/validation/example"
 DOCUMENT = ROOT / "experiments/validation/EXAMPLE.md"
@@ -57,7 +59,7 @@ def test_the_table_of_costs():
     rows = table("| model | one delta | bytes | per layer | per KV head |")
     assert [row[0] for row in rows] == ["with_sink", "no_sink", "mla"]
     for model, delta, *costs in rows:
-        for per, cost in zip(("model", "layer", "kv_head"), costs):
+        for per, cost in zip(("model", "layer", "kv_head"), costs, strict=True):
             found = verdict(EXAMPLE / f"{model}.h5", "--per", per, *TARGETS)
             assert found["verdict"] == "certified" and f" and reads {cost} of the bytes" in found["text"].split("  costs ")[1]
             assert float(delta) == (found["certified"] if per == "model" else float(delta))
@@ -121,8 +123,7 @@ def study(tmp_path_factory):
         dump, path = folder / f"d{seed}.h5", folder / f"r{seed}.h5"
         for command in (["--seed", seed, "synth", "-o", dump, "--tokens", "512", "--samples", "4", "--layers", "2", "--query-heads", "4", "--kv-heads", "2", "--quiet"],
                         ["run", dump, "-o", path, "--selector", "ffd", "--selector", "heads=ffd:gqa=per_head", "--delta", "1:6:1", "--device", "cpu", "--quiet"]):
-            done = subprocess.run([os.environ["ATTEST_BIN"], *command], capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr
+            attest(*command)
         paths.append(path)
     return paths
 
@@ -132,7 +133,7 @@ def script(name, *arguments):
 
 
 def verdict(*arguments):
-    done = subprocess.run([os.environ["ATTEST_BIN"], "--json", "validate", *arguments], capture_output=True, text=True)
+    done = run_attest("--json", "validate", *arguments)
     assert done.returncode in (0, 3), done.stderr
     return json.loads(done.stdout)
 

@@ -5,6 +5,7 @@
 
 #include "tests/cases.h"
 #include "tests/kernels/plain.h"
+#include "tests/near.h"
 
 namespace attest::test {
 namespace {
@@ -43,8 +44,7 @@ TEST(MeanValue, BlendsEverySettingWithWhatTheRowSees) {
             const double a = shares.row(r)[i], y = before[row].output_of(i)[static_cast<std::size_t>(d)];
             const double expected = a * y + (1 - a) * mean,
                          found = outputs[row].output_of(i)[static_cast<std::size_t>(d)];
-            ASSERT_TRUE(std::fabs(found - expected) <= kTolerance * std::max(1.0, std::fabs(expected)))
-                << c << ", row " << r << ", setting " << i << ": " << found << ", expected " << expected;
+            ASSERT_TRUE(relatively_near(found, expected, kTolerance)) << c << ", row " << r << ", setting " << i;
             if (i == 1) {
               ASSERT_EQ(found, y) << c;
             }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/kernels/decode/reference_decode.h"
+#include "tests/near.h"
 
 namespace attest::test {
 
@@ -42,14 +43,14 @@ inline std::string decode_difference(const PlainDecode& plain, std::int64_t pair
   for (int h = 0; h < group; ++h) {
     const double lse = expected.lse[static_cast<std::size_t>(h)];
     const float found_lse = found.lse[static_cast<std::size_t>(pair * group + h)];
-    if (found_lse != lse && !(std::fabs(found_lse - lse) <= of_score + tolerance.weight + 0x1p-22 * std::fabs(lse)))
+    if (!near(found_lse, lse, of_score + tolerance.weight + 0x1p-22 * std::fabs(lse)))
       return "lse of head " + std::to_string(h) + " is " + std::to_string(found_lse) + ", expected " +
              std::to_string(lse);
     for (int d = 0; d < value_dim; ++d) {
       const double out = expected.out[static_cast<std::size_t>(h * value_dim + d)];
       const float found_out = found.out[static_cast<std::size_t>((pair * group + h) * value_dim + d)];
       const double allowed = half_ulp * std::fabs(out) + (2 * of_score + 2 * tolerance.weight) * largest + 0x1p-24;
-      if (!(std::fabs(found_out - out) <= allowed))
+      if (!near(found_out, out, allowed))
         return "out of head " + std::to_string(h) + ", channel " + std::to_string(d) + " is " +
                std::to_string(found_out) + ", expected " + std::to_string(out) + " within " + std::to_string(allowed);
     }

@@ -5,11 +5,12 @@ float32. As in packages_test.py the score of a query head is one channel of K^.
 """
 import importlib
 import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
+
+from attest_program import attest
 
 os.environ["TORCHDYNAMO_DISABLE"] = "1"  # the package compiles its rounding, which takes a minute
 torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup.sh --torch)")
@@ -52,8 +53,7 @@ def test_decoded_keys_are_the_same(options, tmp_path):
         layer["q"] = np.tile(np.eye(CHANNELS, dtype=np.float32), (HEADS, 1))[None]
         layer["k"] = layer["v"] = keys.numpy()[:, None]
     results = tmp_path / "r.h5"
-    subprocess.run([os.environ["ATTEST_BIN"], "run", tmp_path / "d.h5", "-o", results, "--device", "cpu", "--selector",
-                    f"kv=kv_cache:{options}"], check=True, capture_output=True)
+    attest("run", tmp_path / "d.h5", "-o", results, "--device", "cpu", "--selector", f"kv=kv_cache:{options}")
     with h5py.File(results) as file:
         difference = file["dumps/0/samples/s/kv/scan_error_mean"][()].reshape(HEADS, CHANNELS)
     found = keys.double().numpy() + difference

@@ -3,12 +3,12 @@
 A key head has one token, and its query heads are the unit vectors with a scale of 1: the score of query head d is channel
 d of K^, and scan_error_mean is that minus the channel of K, rounded to float32 once.
 """
-import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
+
+from attest_program import attest
 
 gguf = pytest.importorskip("gguf", reason="gguf is not installed (cmake/requirements-tests.txt)")
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed (cmake/requirements-tests.txt)")
@@ -53,8 +53,7 @@ def dump(tmp_path_factory):
 def differences(dump, options, folder):
     """K^ - K [HEADS, CHANNELS] as attest finds it."""
     results = folder / "results.h5"
-    subprocess.run([os.environ["ATTEST_BIN"], "run", dump, "-o", results, "--device", "cpu", "--selector",
-                    f"kv=kv_cache:{options}"], check=True, capture_output=True)
+    attest("run", dump, "-o", results, "--device", "cpu", "--selector", f"kv=kv_cache:{options}")
     with h5py.File(results) as file:
         return file["dumps/0/samples/s/kv/scan_error_mean"][()].reshape(HEADS, CHANNELS)
 

@@ -10,17 +10,6 @@
 namespace attest::test {
 namespace {
 
-/// Rank = 1 + number of smaller values + half the number of other equal values.
-Row plain_ranks(const Row& values) {
-  Row ranks;
-  for (double x : values) {
-    double smaller = 0, equal = 0;
-    for (double y : values) smaller += y < x, equal += y == x;
-    ranks.push_back(1 + smaller + (equal - 1) / 2);
-  }
-  return ranks;
-}
-
 double plain_pearson(const Row& a, const Row& b) {
   const auto n = static_cast<double>(a.size());
   const double mean_a = std::accumulate(a.begin(), a.end(), 0.0) / n,

@@ -9,6 +9,7 @@
 #include "tests/kernels/kv_formats/safetensors.h"
 #include "tests/kernels/selectors/selector_test.h"
 #include "tests/message_of.h"
+#include "tests/near.h"
 
 namespace attest::test {
 namespace {
@@ -98,7 +99,7 @@ int expect_outputs(const std::string& text, const Case& c, Rule rule) {
         const Row output = plain_output(query, r % head.group, levels, s);
         const std::span<const double> found = outputs[static_cast<std::size_t>(r)].output_of(s);
         for (std::size_t d = 0; d < output.size(); ++d)
-          EXPECT_NEAR(found[d], output[d], kSums * std::max(1.0, std::fabs(output[d]))) << text << " on " << c.name;
+          EXPECT_TRUE(relatively_near(found[d], output[d], kSums)) << text << " on " << c.name;
       }
       for (std::int64_t j = 0; j < visible; ++j)
         different += (*cached.selection.read_scores).row(r)[j] != cached.exact.scores.row(r)[j];

@@ -2,6 +2,7 @@
 #include "dumps/base/error.h"
 #include "tests/kernels/plain_quantize.h"
 #include "tests/kernels/selectors/selector_test.h"
+#include "tests/message_of.h"
 
 namespace attest::test {
 namespace {
@@ -89,12 +90,7 @@ TEST(DoubleSparsity, ConformsToItsFormulas) {
 }
 
 std::string usage_error(const std::string& options) {
-  try {
-    selector("double_sparsity", options)->check({64, 64});
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
+  return message_of<UsageError>([&] { selector("double_sparsity", options)->check({64, 64}); });
 }
 
 TEST(DoubleSparsity, NeedsOneRankingFromElsewhere) {

@@ -3,6 +3,7 @@
 #include "dumps/base/error.h"
 #include "tests/kernels/plain_quantize.h"
 #include "tests/kernels/selectors/selector_test.h"
+#include "tests/message_of.h"
 
 namespace attest::test {
 namespace {
@@ -85,19 +86,10 @@ TEST(Kivi, QuantisedGroupsHaveAnError) {
   }
 }
 
-std::string usage_error(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(Kivi, GroupMustDivideWindowAndValueDim) {
-  EXPECT_EQ(usage_error([] { selector("kivi", "group=48"); }),
+  EXPECT_EQ(message_of<UsageError>([] { selector("kivi", "group=48"); }),
             "selector 'kivi': group is 48, expected a divisor of residual_length, which is 128");
-  EXPECT_EQ(usage_error([] {
+  EXPECT_EQ(message_of<UsageError>([] {
               selector("kivi")->check({80, 80});
             }),
             "selector 'kivi': group is 32, expected a divisor of value_dim, which is 80");

@@ -7,17 +7,13 @@
 
 #include "dumps/base/error.h"
 #include "kernels/selectors/registry.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {
 
 std::string usage_error(const std::string& name, const OptionPairs& options) {
-  try {
-    make_selector({.label = "", .name = name, .options = options});
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
+  return message_of<UsageError>([&] { make_selector({.label = "", .name = name, .options = options}); });
 }
 
 TEST(Options, ErrorsNameSelectorOptionValueAndWhatIsValid) {

@@ -12,6 +12,7 @@
 #include "kernels/selectors/registry.h"
 #include "tests/cases.h"
 #include "tests/kernels/plain.h"
+#include "tests/near.h"
 
 namespace attest::test {
 
@@ -83,11 +84,10 @@ inline std::vector<Setting> random_grid(SettingKind kind, std::int64_t longest, 
   return grid;
 }
 
-/// The tolerance covers two orders of summation of at most 576 terms of at most 1e5 each, in double.
+/// Two orders of summation of at most 576 terms of at most 1e5 each, in double.
+inline constexpr double kOrders = 1e-9;
 inline void expect_near(double expected, double found, const std::string& what) {
-  const double tolerance = 1e-9 * std::max(1.0, std::fabs(expected));
-  EXPECT_TRUE(expected == found || std::fabs(expected - found) <= tolerance)
-      << what << ": " << found << ", expected " << expected;
+  EXPECT_TRUE(relatively_near(found, expected, kOrders)) << what;
 }
 
 inline RankedScores exact_scores(const KvHead& head) {
@@ -182,11 +182,7 @@ inline void compare_query(const Selector& product, const Query& query, const Pla
   const auto compare_own = [&](std::size_t m, const Row& expected, std::size_t column) {
     for (int h = 0; h < query.group(); ++h) {
       const double value = found.own_metrics[m].row(query.n * query.group() + h)[column];
-      const std::string what = where + ", " + std::string(own[m].name);
-      if (std::isnan(expected[static_cast<std::size_t>(h)]))
-        EXPECT_TRUE(std::isnan(value)) << what;
-      else
-        expect_near(expected[static_cast<std::size_t>(h)], value, what);
+      EXPECT_TRUE(near_metric(value, expected[static_cast<std::size_t>(h)], kOrders)) << where << ", " << own[m].name;
     }
   };
   for (std::size_t m = 0; m < own.size(); ++m)

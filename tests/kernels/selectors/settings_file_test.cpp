@@ -36,10 +36,7 @@ Json sound() {
 std::string refusal(std::string_view bytes) {
   const ScratchFolder folder;
   const std::string path = folder.write("rec.json", bytes);
-  const std::string message = message_of<InputError>([&] { read_settings_file(path); });
-  if (message.empty()) return "";
-  EXPECT_TRUE(message.starts_with(path + ": ")) << message;
-  return message.substr(path.size() + 2);
+  return refusal_of_file<InputError>(path, [&] { read_settings_file(path); });
 }
 /// The same for the sound document with another value at `place`.
 std::string refusal_of(const std::string& place, const Json& value) {

@@ -1,16 +1,16 @@
 """--config: what is wrong in the file is said with file, line and key."""
 
 import os
-import subprocess
 
 import pytest
 
-ATTEST = os.environ["ATTEST_BIN"]
+from attest_program import run_attest
+
 
 
 def attest(folder, text, *arguments):
     (folder / "c.toml").write_text(text)
-    return subprocess.run([ATTEST, *arguments, "--config", "c.toml"], capture_output=True, text=True, cwd=folder, timeout=60)
+    return run_attest(*arguments, "--config", "c.toml", cwd=folder)
 
 
 @pytest.mark.parametrize("text, sentence", [
@@ -84,11 +84,11 @@ def test_positional_arguments_and_other_commands_sections(tmp_path):
 @pytest.mark.parametrize("name", ["no.toml", ".", "pipe"])
 def test_a_file_that_cannot_be_read_is_bad_input(name, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    done = subprocess.run([ATTEST, "list", "--config", name], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    done = run_attest("list", "--config", name, cwd=tmp_path)
     assert done.returncode == 4 and done.stderr.startswith(f"attest: {name}: ") and done.stderr.count("\n") == 1
 
 
 def test_a_configuration_file_is_small(tmp_path):
     (tmp_path / "c.toml").write_text("#" * 1_000_001)
-    done = subprocess.run([ATTEST, "list", "--config", "c.toml"], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    done = run_attest("list", "--config", "c.toml", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (4, "attest: c.toml: expected at most 1000000 bytes, found 1000001\n")

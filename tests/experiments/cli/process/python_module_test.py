@@ -1,16 +1,16 @@
 """Subcommands that become modules of the package: `attest capture` passes all arguments on, and missing modules are reported."""
 import os
 import pathlib
-import subprocess
 
 import pytest
 
-ATTEST = os.environ["ATTEST_BIN"]
+from attest_program import run_attest
+
 SOURCES = pathlib.Path(os.environ["ATTEST_SOURCE_DIR"])
 
 
 def attest(*arguments, **environment):
-    return subprocess.run([ATTEST, *arguments], capture_output=True, text=True, env=os.environ | environment)
+    return run_attest(*arguments, env=os.environ | environment)
 
 
 def test_capture_parses_its_own_options():

@@ -4,6 +4,7 @@ import json
 import statistics
 
 import pytest
+from near import CLOSE
 from torch_or_skip import torch, transformers  # before what needs them
 
 import standin
@@ -112,7 +113,7 @@ def check_measurement(m, dense):
     assert m["over_flash"] == pytest.approx(dense["step_milliseconds"] / step, rel=EXACT)
     share = dense["attention_share"]
     speed_up = statistics.median(dense["milliseconds_of_attention"]) / alone
-    assert m["limit_flash"] == pytest.approx(1 / (1 - share + share / speed_up), rel=1e-9)
+    assert m["limit_flash"] == pytest.approx(1 / (1 - share + share / speed_up), rel=CLOSE)
     assert m["over_cudnn"] is None and m["limit_cudnn"] is None
     assert m["check"]["logits_difference"] <= m["check"]["tolerance"] == 0.03 < m["check"]["without_attention"] / 3
     if m["method"] == "ffd":

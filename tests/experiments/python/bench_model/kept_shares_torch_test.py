@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import h5py
 import pytest
+from near import CELL
 from torch_or_skip import torch  # before what needs it
 
 from attest.base.errors import InputError
@@ -53,7 +54,7 @@ def test_shares_are_those_of_top_delta(dump):
                         for n, p in enumerate(positions)
                     ]
                     total += 1
-                    alike += shares[layer, head].item() == pytest.approx(sum(own) / len(own), abs=1e-6)
+                    alike += shares[layer, head].item() == pytest.approx(sum(own) / len(own), abs=CELL)
     assert alike >= LEAST_CELLS_ALIKE * total
 
 

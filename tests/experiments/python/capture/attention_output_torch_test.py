@@ -1,18 +1,17 @@
 """attest capture --attention-output: what the model's own attention gave, which attest audit finds to be right."""
 import json
-import os
-import subprocess
 
 import h5py
-import numpy as np
 import pytest
 import transformers
 
+from attest_program import run_attest
 from capture_models import attention, FAMILIES, models, read, run, token_ids, write_prompts  # noqa: F401 (models is a fixture)
+from near import MODEL, assert_near
 
 
 def audit(dump, *options):
-    done = subprocess.run([os.environ["ATTEST_BIN"], "audit", dump, "--json", *options], capture_output=True, text=True)
+    done = run_attest("audit", dump, "--json", *options)
     return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
 
 
@@ -26,7 +25,7 @@ def test_the_output_of_a_model_agrees(family, models, tmp_path):
         for layer, group in file["samples/s/layers"].items():
             plain, _ = attention(file, "s", layer)
             assert group["output"].shape == plain.shape
-            np.testing.assert_allclose(read(group["output"]), plain, atol=1e-4)
+            assert_near(read(group["output"]), plain, abs=MODEL)
     code, report = audit(dump)
     assert code == 0 and report["agrees"] and report["engine"].startswith("transformers "), report
 

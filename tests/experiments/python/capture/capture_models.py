@@ -11,6 +11,7 @@ import transformers
 
 REPOSITORY = pathlib.Path(__file__).parents[4]
 from attest.capture import __main__ as capture
+from near import assert_near
 
 torch.set_num_threads(1)  # the models are tiny
 transformers.utils.logging.disable_progress_bar()  # tests compare what is printed
@@ -164,8 +165,7 @@ def assert_reproduces_model(path, folder, dtype=torch.float32):
                     weight = weight.reshape(recomputed.shape[1], -1, module.kv_lora_rank)
                     recomputed = np.einsum("nhr,hvr->nhv", recomputed, weight[:, module.qk_nope_head_dim:])
                 expected = outputs[int(layer)][positions].reshape(recomputed.shape)
-                np.testing.assert_allclose(recomputed, expected, rtol=0, atol=TOLERANCE[dtype] * np.abs(expected).max(),
-                                           err_msg=f"layer {layer}")
+                assert_near(recomputed, expected, abs=TOLERANCE[dtype] * np.abs(expected).max(), what=f"layer {layer}")
                 # If attention were uniform or on one token, the comparison would show little.
                 effective = np.exp(-(p * np.log(p + 1e-300)).sum(-1)).mean()
                 assert 1.05 < effective < 30, effective

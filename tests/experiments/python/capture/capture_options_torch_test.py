@@ -2,19 +2,20 @@
 import json
 import os
 import signal
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 import transformers
 
+from attest_program import attest
 from capture_models import (
     assert_reproduces_model, assert_well_formed, attention, FAMILIES, make_model, models, REPOSITORY, run,
     T, token_ids, write_prompts)  # noqa: F401 (models is a fixture)
 from attest.capture import __main__ as capture
 from attest.capture import softmax_attention
 from attest.capture.prompts import read_prompts, tokenize
+from near import MODEL, assert_near
 
 
 # ---- queries, layers, spans
@@ -139,14 +140,13 @@ def test_attention_mass_is_column_sums(models, tmp_path, monkeypatch):
     assert run(models("gemma2"), prompts, "-o", dump, "--positions", everything, "--attention-mass") == 0
     with h5py.File(dump) as file:
         for layer in file["samples/s/layers"]:
-            np.testing.assert_allclose(file[f"samples/s/layers/{layer}/attention_mass"][:],
-                                       attention(file, "s", layer)[1].sum(0), atol=1e-4)
+            assert_near(file[f"samples/s/layers/{layer}/attention_mass"][:], attention(file, "s", layer)[1].sum(0), abs=MODEL)
         first = file["samples/s/layers/0/attention_mass"][:]
     # Only the prompt's queries count; tokens after it have none.
     assert run(models("gemma2"), prompts, "-o", dump, "--decode", 2, "--attention-mass", "--force") == 0
     with h5py.File(dump) as file:
         again = file["samples/s/layers/0/attention_mass"][:]
-    np.testing.assert_allclose(again, np.pad(first, ((0, 0), (0, 2))), atol=1e-4)
+    assert_near(again, np.pad(first, ((0, 0), (0, 2))), abs=MODEL)
 
 
 @pytest.mark.parametrize("window", [5, T + 9])
@@ -157,7 +157,7 @@ def test_attention_mass_of_an_observation_window(models, tmp_path, window):
     with h5py.File(dump) as file:
         for layer in file["samples/s/layers"]:
             mass = file[f"samples/s/layers/{layer}/attention_mass"]
-            np.testing.assert_allclose(mass[:], attention(file, "s", layer)[1][-window:].sum(0), atol=1e-4)
+            assert_near(mass[:], attention(file, "s", layer)[1][-window:].sum(0), abs=MODEL)
             assert mass.attrs["queries"] == min(window, T)
 
 
@@ -166,9 +166,8 @@ def test_prompts_of_one_document_are_one_unit_of_evidence(models, tmp_path):
     prompts = write_prompts(tmp_path, *({"tokens": token_ids(40 + n), "name": f"s{n}", "document": f"book {n // 3}"} for n in range(6)))
     assert run(models("llama"), prompts, "-o", tmp_path / "d.h5", "--last", 2) == 0
     for options, units in (["--cluster", "document"], 2), ([], 6):
-        done = subprocess.run([os.environ["ATTEST_BIN"], "validate", "d.h5", "--target", "recall>=0.1", "--max-violating", "80%", "--selector",
-                               "topdelta", "--json", "--quiet", *options], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        done = attest("validate", "d.h5", "--target", "recall>=0.1", "--max-violating", "80%", "--selector",
+                      "topdelta", "--json", "--quiet", *options, cwd=tmp_path)
         assert json.loads(done.stdout)["claim"]["n"] == units
 
 

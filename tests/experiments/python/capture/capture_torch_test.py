@@ -11,6 +11,7 @@ from capture_models import (
     assert_reproduces_model, assert_well_formed, attention, FAMILIES, make_model, models, read, reference, run, T,
     token_ids, TOLERANCE, WINDOW, WINDOWED_LAYERS, write_prompts)  # noqa: F401 (models is a fixture)
 from attest.capture import model_attention
+from near import MODEL, assert_near
 
 
 @pytest.mark.parametrize("query_block", [1024, 16])  # in one block, and in several as for a long prompt
@@ -118,7 +119,7 @@ def test_rope_parameters_rotate_keys(family, models, tmp_path):
         for layer, key in projected.items():
             key = key.numpy() if key.dim() == 3 else key.view(T, 2, 32).transpose(0, 1).numpy()
             parameters = rope[rope["layer_types"][layer]] if "layer_types" in rope else rope
-            np.testing.assert_allclose(read(file[f"samples/s/layers/{layer}/k"]), rotate(key, parameters), atol=1e-4)
+            assert_near(read(file[f"samples/s/layers/{layer}/k"]), rotate(key, parameters), abs=MODEL)
 
 
 def test_layers_spread_over_devices_give_the_same_dump(models, tmp_path):

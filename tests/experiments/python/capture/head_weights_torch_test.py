@@ -9,6 +9,7 @@ from attest.base.errors import InputError
 from attest.capture import head_weights
 from capture_models import (
     FAMILIES, make_model, models, read, run, T, token_ids, write_prompts)  # noqa: F401 (models is a fixture)
+from near import assert_near
 
 ANSWER = [17, 203, 64]
 TOLERANCE = 2e-3  # of the largest: float32, another order of sums, through the gradients of four layers
@@ -62,7 +63,7 @@ def test_is_that_of_a_whole_run(family, models, tmp_path):
     with h5py.File(dump) as file:
         sample = file["samples/s"]
         np.testing.assert_array_equal(sample["answer_token"], ANSWER)
-        np.testing.assert_allclose(sample["margin"], margins, atol=1e-3 * (1 + abs(margins).max()))
+        assert_near(sample["margin"], margins, abs=1e-3 * (1 + abs(margins).max()))
         for layer in range(4):
             want = np.zeros((3, 4))
             for i in range(3):
@@ -70,15 +71,15 @@ def test_is_that_of_a_whole_run(family, models, tmp_path):
                     want[i, h] = sum((gradients[layer, i, n, h] ** 2).sum() for n in range(i + 1)) ** 0.5
             have = sample[f"layers/{layer}/head_gradient"]
             assert have.dtype == np.float32 and want.max() > 0
-            np.testing.assert_allclose(have, want, atol=TOLERANCE * want.max())
+            assert_near(have, want, abs=TOLERANCE * want.max())
             half = sample[f"layers/{layer}/output_gradient"]
             assert half.dtype == np.float16 and half.attrs["scales"].tolist() == [1, 0.75, 0.5, 0.25]
             total = gradients[layer].sum(0)
-            np.testing.assert_allclose(read(half)[0], total, atol=TOLERANCE * abs(total).max())
+            assert_near(read(half)[0], total, abs=TOLERANCE * abs(total).max())
         scaled = plain(models(family), ids + ANSWER[:2], rows, ANSWER, 0.5)[2].sum(1)
         for layer in range(4):
-            np.testing.assert_allclose(read(sample[f"layers/{layer}/output_gradient"])[2], scaled[layer],
-                                       atol=TOLERANCE * abs(scaled[layer]).max())
+            assert_near(read(sample[f"layers/{layer}/output_gradient"])[2], scaled[layer],
+                        abs=TOLERANCE * abs(scaled[layer]).max())
 
 
 @pytest.mark.parametrize("queries", [("--last", 3), ("--decode", 2)])
@@ -91,7 +92,7 @@ def test_without_an_answer_the_token_is_the_model_s_own(queries, models, tmp_pat
         rows, tokens = sample["query_positions"][:].tolist(), sample["tokens"][:].tolist()
         margins, own, _ = plain(models("qwen3"), tokens[:rows[-1] + 1], rows, None)
         np.testing.assert_array_equal(sample["answer_token"], own)
-        np.testing.assert_allclose(sample["margin"], margins, atol=1e-3 * (1 + margins.max()))
+        assert_near(sample["margin"], margins, abs=1e-3 * (1 + margins.max()))
         assert "output_gradient" not in sample["layers/0"]
 
 

@@ -9,6 +9,7 @@ import transformers
 
 from capture_models import (
     attention, FAMILIES, LATENT, models, read, run, T, token_ids, write_prompts)  # noqa: F401 (models is a fixture)
+from near import MODEL, assert_near
 
 RANK, ROPE, NOPE = LATENT["kv_lora_rank"], LATENT["qk_rope_head_dim"], LATENT["qk_nope_head_dim"]
 LATENT_FAMILIES = [name for name in FAMILIES if name.startswith("deepseek")]
@@ -56,10 +57,10 @@ def test_absorbed_is_expanded(family, models, tmp_path):
         model.model.layers[2](*hidden[0][0], **hidden[0][1])
     with h5py.File(dump) as file:
         q, k, v = (read(file[f"samples/s/layers/2/{name}"]) for name in "qkv")
-    np.testing.assert_allclose(v[0], seen["latent"].reshape(T, RANK).numpy(), rtol=0, atol=1e-4)
-    np.testing.assert_allclose(k[0, :, RANK:], expanded["key"][3, :, NOPE:].numpy(), rtol=0, atol=1e-4)
+    assert_near(v[0], seen["latent"].reshape(T, RANK).numpy(), abs=MODEL)
+    assert_near(k[0, :, RANK:], expanded["key"][3, :, NOPE:].numpy(), abs=MODEL)
     scores = torch.einsum("hnd,htd->nht", expanded["query"][:, -5:], expanded["key"]).numpy()
-    np.testing.assert_allclose(np.einsum("nhd,td->nht", q, k[0]), scores, rtol=0, atol=1e-4 * np.abs(scores).max())
+    assert_near(np.einsum("nhd,td->nht", q, k[0]), scores, abs=1e-4 * np.abs(scores).max())
 
 
 def test_attention_mass_is_of_the_heads(models, tmp_path):
@@ -69,7 +70,7 @@ def test_attention_mass_is_of_the_heads(models, tmp_path):
     assert run(models("deepseek_v3"), prompts, "-o", dump, "--positions", everything, "--attention-mass") == 0
     with h5py.File(dump) as file:
         mass = attention(file, "s", 1)[1].sum(0)
-        np.testing.assert_allclose(file["samples/s/layers/1/attention_mass"][:], mass, atol=1e-3)
+        assert_near(file["samples/s/layers/1/attention_mass"][:], mass, abs=1e-3)
 
 
 def test_another_expansion_is_refused(models, tmp_path, capsys, monkeypatch):

@@ -6,6 +6,7 @@ import torch
 
 from attest.capture import softmax_attention
 from attest.capture.softmax_attention import SoftmaxAttention
+from near import CELL, FLOAT32
 
 
 def formula(call, n, h):
@@ -40,9 +41,9 @@ def test_outputs(options, step, monkeypatch):
     for n in range(6):
         for h in range(4):
             expected = formula(call, n, h)
-            torch.testing.assert_close(output[n, h].double(), expected[0], rtol=1e-5, atol=1e-6)
-            assert noise[n, h].item() == pytest.approx(expected[1], rel=1e-5)
-            assert peak[n, h].item() == pytest.approx(expected[2], rel=1e-5)
+            torch.testing.assert_close(output[n, h].double(), expected[0], rtol=FLOAT32, atol=CELL)
+            assert noise[n, h].item() == pytest.approx(expected[1], rel=FLOAT32)
+            assert peak[n, h].item() == pytest.approx(expected[2], rel=FLOAT32)
 
 
 def test_score_noise():
@@ -52,4 +53,4 @@ def test_score_noise():
     for n, seen in enumerate((range(1, 4), range(7, 10))):
         for h in range(4):
             largest = max((call.query[h, n] * call.key[h // 2, t]).norm().item() for t in seen)
-            assert noise[n, h].item() == pytest.approx(0.5 * largest, rel=1e-5)
+            assert noise[n, h].item() == pytest.approx(0.5 * largest, rel=FLOAT32)

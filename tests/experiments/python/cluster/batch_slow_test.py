@@ -6,8 +6,9 @@ import subprocess
 
 import pytest
 
+from attest_program import ATTEST, attest
 from results_data import data_of
-from shared_runs import ATTEST, CLEAN, SELECTORS, wait_for
+from shared_runs import CLEAN, SELECTORS, wait_for
 
 LIMIT = 300
 
@@ -44,7 +45,7 @@ def test_the_bits_are_those_of_one_process(way, dump, plain, tmp_path):
 
 @pytest.mark.parametrize("old", [SELECTORS, ["--selector", "exact"]])
 def test_force_replaces_results_that_are_there(old, dump, plain, tmp_path):
-    subprocess.run([ATTEST, "run", dump, "-o", "r.h5", *old, "--quiet"], cwd=tmp_path, env=CLEAN, check=True, capture_output=True)
+    attest("run", dump, "-o", "r.h5", *old, "--quiet", cwd=tmp_path, env=CLEAN)
     before = (tmp_path / "r.h5").stat().st_ino
     words = mpirun(3, ATTEST, "run", dump, "-o", "r.h5", *SELECTORS, "--mpi")
     assert "'r.h5' exists; --force replaces it" in run(words, tmp_path, expect=5).stderr

@@ -1,9 +1,9 @@
 """A study of 24 layers that clusters share, and what one process makes of it."""
-import subprocess
 
 import pytest
 
-from shared_runs import ATTEST, CLEAN, SELECTORS, write_dump
+from attest_program import attest
+from shared_runs import CLEAN, SELECTORS, write_dump
 
 
 @pytest.fixture(scope="module")
@@ -18,5 +18,5 @@ def dump(folder):
 
 @pytest.fixture(scope="module")
 def plain(folder, dump):
-    subprocess.run([ATTEST, "run", dump, "-o", folder / "plain.h5", *SELECTORS], env=CLEAN, check=True, capture_output=True)
+    attest("run", dump, "-o", folder / "plain.h5", *SELECTORS, env=CLEAN)
     return folder / "plain.h5"

@@ -2,7 +2,6 @@
 import concurrent.futures
 import json
 import os
-import subprocess
 import threading
 
 import pytest
@@ -13,6 +12,7 @@ from attest.base.errors import OutputError, UsageError
 from attest.cluster.chunk import ChunkError, units_text
 from attest.cluster.executors import JobExecutor, slurm, slurm_parameters
 from attest.program import ProgramError
+from attest_program import run_attest
 
 PROGRAM = r'''#!/usr/bin/env python3
 import json, os, pathlib, sys
@@ -249,8 +249,8 @@ def test_an_mpi4py_without_a_library_is_one_sentence(error, tmp_path):
     (tmp_path / "packages/mpi4py/__init__.py").write_text(f"raise {error}('cannot load MPI library\\nlibmpi.so: no such file')\n")
     (tmp_path / "out").mkdir()
     places = os.pathsep.join([str(tmp_path / "packages"), os.environ["PYTHONPATH"]])
-    done = subprocess.run([os.environ["ATTEST_BIN"], "run", "d.h5", "-o", "r.h5", "--selector", "exact", "--mpi"], cwd=tmp_path / "out",
-                          env=os.environ | {"PYTHONPATH": places}, capture_output=True, text=True)
+    done = run_attest("run", "d.h5", "-o", "r.h5", "--selector", "exact", "--mpi", cwd=tmp_path / "out",
+                      env=os.environ | {"PYTHONPATH": places})
     assert (done.returncode, done.stdout) == (5, "") and not any((tmp_path / "out").iterdir())
     assert done.stderr == ("attest: --mpi: no MPI library can be loaded (mpi4py: cannot load MPI library); install one, such as Debian's "
                            "libopenmpi3\n")

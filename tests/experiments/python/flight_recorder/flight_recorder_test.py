@@ -2,8 +2,6 @@
 batches apart. The folder is made here (recorded_calls.py); its outputs are attention of the requests as they were before
 they were put into pages."""
 import json
-import os
-import subprocess
 
 import h5py
 import numpy as np
@@ -11,9 +9,10 @@ import pytest
 
 from attest.flight_recorder.recording import parameter_names, read_recording
 from attest.flight_recorder.stored import TABLES
+from attest_program import attest, run_attest
+from near import FLOAT32, assert_near
 from recorded_calls import (DECODE, PAGED_PREFILL, RAGGED_PREFILL, Coded, FlightRecorder, attention, bfloat16)
 
-ATTEST = os.environ["ATTEST_BIN"]
 HQ, HKV, D, PAGE = 4, 2, 8, 4
 LENGTHS, QUERIES = (9, 1, 4), (3, 1, 4)  # keys and queries of the requests of a batch
 ROUNDING = 2e-3  # of float16 outputs, relative to the largest
@@ -29,7 +28,7 @@ class Requests:
         self.q, self.k, self.v = ([rng.standard_normal((count, heads, D)).astype(np.float16) for count in counts]
                                   for counts, heads in ((queries, HQ), (lengths, HKV), (lengths, HKV)))
         self.outputs, self.lses = zip(*(
-            attention(q, k, v, range(len(k) - len(q), len(k)), **self.options) for q, k, v in zip(self.q, self.k, self.v)))
+            attention(q, k, v, range(len(k) - len(q), len(k)), **self.options) for q, k, v in zip(self.q, self.k, self.v, strict=True)))
 
     def starts(self, counts):
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
@@ -43,7 +42,7 @@ class Requests:
         free = iter(rng.permutation(pages))
         k, v = (rng.standard_normal((pages, PAGE, HKV, D)).astype(np.float16) for _ in "kv")
         indices, last = [], []
-        for keys, values in zip(self.k, self.v):
+        for keys, values in zip(self.k, self.v, strict=True):
             for begin in range(0, len(keys), PAGE):
                 page = next(free)
                 indices.append(page)
@@ -58,15 +57,13 @@ class Requests:
 
 
 def run(folder, *words, **options):
-    return subprocess.run([ATTEST, "import", folder, "-o", folder.parent / "d.h5", "--force", *words], capture_output=True,
-                          text=True, **options)
+    return run_attest("import", folder, "-o", folder.parent / "d.h5", "--force", *words, **options)
 
 
 def imported(folder, *words):
     done = run(folder, *words)
     assert done.returncode == 0, done.stderr
-    checked = subprocess.run([ATTEST, "inspect", folder.parent / "d.h5", "--check"], capture_output=True, text=True)
-    assert checked.returncode == 0, checked.stderr
+    attest("inspect", folder.parent / "d.h5", "--check")
     return h5py.File(folder.parent / "d.h5")
 
 
@@ -81,10 +78,10 @@ def check(dump, sample, layer, requests, number, kept=4, lse=False, scale=1.0):
     np.testing.assert_array_equal(layer["k"][:], requests.k[number].transpose(1, 0, 2))
     np.testing.assert_array_equal(layer["v"][:], requests.v[number].transpose(1, 0, 2) * scale)
     expected = requests.outputs[number][-kept:]
-    assert np.abs(layer["output"][:] - expected).max() <= ROUNDING * np.abs(expected).max()
+    assert_near(layer["output"][:], expected, abs=ROUNDING * np.abs(expected).max())
     assert ("output_lse" in layer) == lse
     if lse:
-        np.testing.assert_allclose(layer["output_lse"][:], requests.lses[number][-kept:], rtol=1e-5, atol=1e-5)
+        assert_near(layer["output_lse"][:], requests.lses[number][-kept:], rel=FLOAT32, abs=FLOAT32)
 
 
 @pytest.mark.parametrize("layout", ["NHD", "HND"])
@@ -149,9 +146,7 @@ def test_decoding_with_window_soft_cap_scale_and_sinks(tmp_path):
 
 
 def audit(folder, expect):
-    done = subprocess.run([ATTEST, "audit", folder.parent / "d.h5", "--json"], capture_output=True, text=True)
-    assert done.returncode == expect, done
-    return json.loads(done.stdout)
+    return json.loads(attest("audit", folder.parent / "d.h5", "--json", expect=expect).stdout)
 
 
 @pytest.mark.parametrize("fault, kind", [({}, None), ({"window": None}, "window"), ({"sinks": None}, "sinks"),
@@ -162,7 +157,7 @@ def test_the_audit_of_what_was_recorded(tmp_path, fault, kind):
     requests = Requests((12, 9, 8), (1, 1, 1), scale=0.25, softcap=2.0, window=5, sinks=sinks)
     computed = requests.options | fault
     outputs, lses = zip(*(attention(q, k, v, range(len(k) - 1, len(k)), **computed)
-                          for q, k, v in zip(requests.q, requests.k, requests.v)))
+                          for q, k, v in zip(requests.q, requests.k, requests.v, strict=True)))
     requests.outputs, requests.lses = outputs, lses
     record_decode(FlightRecorder(tmp_path / "calls"), requests, sinks=sinks, return_lse=True, result=requests.result(lse=True),
                   plan={"sm_scale": 0.25, "logits_soft_cap": 2.0, "window_left": 4})

@@ -2,14 +2,13 @@
 in time, and nothing stays behind."""
 import json
 import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 from attest.base.dump_writer import DumpWriter
+from attest_program import attest
 
-ATTEST = os.environ["ATTEST_BIN"]
 HEADS, TOKENS, ROWS, DIM = 2, 8, 2, 4
 SHAPES = {"q": (ROWS, HEADS, DIM), "k": (HEADS, TOKENS, DIM), "v": (HEADS, TOKENS, DIM), "output": (ROWS, HEADS, DIM)}
 MOST_SECONDS = 30  # a pipe that is opened waits for ever
@@ -31,9 +30,7 @@ def folder(tmp_path):
 
 
 def run(folder, expect, target="dump.h5", *options):
-    done = subprocess.run([ATTEST, "--json", "import", "plugin", "-o", target, *options], cwd=folder.parent, capture_output=True, text=True,
-                          timeout=MOST_SECONDS)
-    assert done.returncode == expect, done.stderr
+    done = attest("--json", "import", "plugin", "-o", target, *options, cwd=folder.parent, timeout=MOST_SECONDS, expect=expect)
     if expect:
         assert len(done.stderr.splitlines()) == 1 and "internal error" not in done.stderr
         assert sorted(os.listdir(folder.parent)) == ["pipe", "plugin"]

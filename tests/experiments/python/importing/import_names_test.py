@@ -36,11 +36,11 @@ def test_a_name_fits_from_its_first_to_its_last_character(pattern, names):
 
 
 def test_a_long_name_is_no_work():
-    began = time.monotonic()
+    began = time.process_time()
     for length in (4000, 50_000_000):
         assert NamePattern("{s}a{l}").match("a" * length) is None
         assert NamePattern("{s}1{l}").match("1" * length + "x") is None
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("pattern, why", [

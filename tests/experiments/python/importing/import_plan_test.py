@@ -1,8 +1,6 @@
 """Which arrays make a dump: checks of names, types, shapes and options."""
 import dataclasses
-import os
 import re
-import subprocess
 
 import numpy as np
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from array_files import memory_array, message_of
 from attest.base.stored_text import SAMPLE_NAME
 from attest.importing.plan import ImportOptions, option_of, plan_import
+from attest_program import attest
 
 
 def zeros(name, *shape):
@@ -133,7 +132,7 @@ def test_absurd_shapes_are_refused(shape, layout, sentence):
 
 
 def test_every_field_has_an_option_that_the_command_knows():
-    known = subprocess.run([os.environ["ATTEST_BIN"], "import", "--help"], capture_output=True, text=True, check=True).stdout
+    known = attest("import", "--help").stdout
     for field in dataclasses.fields(ImportOptions):
         assert re.search(rf"^  {option_of(field.name)}\b", known, re.MULTILINE), field.name
 

@@ -3,7 +3,6 @@ captured q, k and v are those of transformers, and whose captured output is atte
 it; for quantised caches, with keys and values as the package gguf quantises them."""
 import json
 import os
-import subprocess
 
 import h5py
 import numpy as np
@@ -13,8 +12,10 @@ pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed (cmak
 gguf = pytest.importorskip("gguf", reason="gguf is not installed (cmake/requirements-tests.txt)")
 pytest.importorskip("transformers", reason="transformers is not installed (cmake/requirements-torch.txt)")
 from attest.llama_cpp.samples import LlamaSamples
+from attest_program import run_attest
 from capture_models import T, attention, capture, read, run, token_ids, write_prompts
 from gguf_models import FAMILIES, WINDOWED, interleaved, make_gguf
+from near import assert_near
 
 # Of the output, relative to its norm per query and head. In float16: queries, and products with values, are rounded, as
 # flash attention on a processor adds them up in float16. In bfloat16 and float32 sums are in float32.
@@ -96,7 +97,7 @@ def test_q_k_v_are_those_of_transformers(models, tmp_path, family):
                     expected = interleaved(np.moveaxis(expected, -1, 0), 1)
                     expected = np.moveaxis(expected, 0, -1)
                 expected = expected * (factor if kind == "q" else 1)
-                assert np.abs(captured - expected).max() <= INPUT_TOLERANCE * np.abs(expected).max(), (layer, kind)
+                assert_near(captured, expected, abs=INPUT_TOLERANCE * np.abs(expected).max(), what=(layer, kind))
 
 
 QUANTS = {"q8_0": gguf.GGMLQuantizationType.Q8_0, "q4_0": gguf.GGMLQuantizationType.Q4_0,
@@ -162,7 +163,7 @@ def test_llama_cpp_as_it_is_agrees(models, tmp_path, options):
     """A prompt of so many tokens that threads share its cache."""
     capture_gguf(models, tmp_path, "llama_64", "--last", 2, "--decode", 3, *options,
                  prompts=[{"name": "p", "tokens": token_ids(900)}]).close()
-    done = subprocess.run([os.environ["ATTEST_BIN"], "audit", tmp_path / "d.h5", "--json"], capture_output=True, text=True)
+    done = run_attest("audit", tmp_path / "d.h5", "--json")
     assert done.returncode == 0, (json.loads(done.stdout)["text"], done.stderr)
     assert json.loads(done.stdout)["engine"].startswith("llama.cpp of llama-cpp-python ")
 
@@ -192,7 +193,7 @@ def test_texts_spans_and_answers(models, tmp_path, capsys):
     sample, content = dump["samples/p"], text.encode()
     assert sample["tokens"][:].tolist() == [256, *content, *b" 72"][:len(content) + 3]
     assert sample["query_positions"][:].tolist() == [len(content) + n for n in range(3)]
-    for (begin, end), word in zip(sample["spans"][:], ("für dich", "7291")):
+    for (begin, end), word in zip(sample["spans"][:], ("für dich", "7291"), strict=True):
         assert content[begin - 1:end - 1].decode() == word
     assert sorted(sample["layers"]) == ["1", "3"] and sample.attrs["task"] == "niah"
     assert sample.attrs["prompt_length"] == len(content) + 1

@@ -112,7 +112,7 @@ def test_rows_from_the_last_token_of_the_context_on_go_through_the_selector(fold
     expected += [by_hand(model, [256], bytes_of(doc["text"])["input_ids"]) for doc in DOCS]
     assert (found - torch.tensor(expected)).abs().max() < TOLERANCE
 
-    for doc, reply in zip(DOCS, answers["reply"]):
+    for doc, reply in zip(DOCS, answers["reply"], strict=True):
         tokens, text = bytes_of(doc["text"])["input_ids"], []
         cache = model.attention.new_cache()
         with torch.inference_mode():

@@ -1,7 +1,5 @@
 """tasks.h5: what is in it, and what `attest inspect` finds there (tests/experiments/commands/inspect_tasks_test.py has more)."""
 import json
-import os
-import subprocess
 
 import h5py
 import pytest
@@ -11,6 +9,7 @@ from attest.base.stored_text import storable
 from attest.outcomes.file import write_outcomes
 from attest.outcomes.prompt import Outcome, PromptOutcomes
 from attest.tasks.runs import runs_of
+from attest_program import attest
 
 RUNS = runs_of([{"label": "a", "selector": "quest", "text": "quest", "options": '{"page":"16"}', "setting_kind": "budget",
                  "settings": [[25, True, "25%"], [100, True, "100%"], [64, False, "64"]]},
@@ -56,7 +55,7 @@ def test_text_that_hdf5_cannot_hold():
 
 
 def inspect(path, *options):
-    return subprocess.run([os.environ["ATTEST_BIN"], *options, "inspect", path], capture_output=True, text=True, check=True).stdout
+    return attest(*options, "inspect", path).stdout
 
 
 def test_the_table_of_the_program(tmp_path):

@@ -31,7 +31,7 @@ def test_lengths_evidence_and_question(task, tokenizer, length):
         assert len(placed.ids) == len(tokenizer(prompt.text)["input_ids"])
         assert placed.spans and len(placed.spans) == len(prompt.spans) == len(prompt.span_labels)
         offsets = tokenizer(prompt.text, return_offsets_mapping=True)["offset_mapping"]
-        for (begin, end), label in zip(placed.spans, prompt.span_labels):
+        for (begin, end), label in zip(placed.spans, prompt.span_labels, strict=True):
             covered = prompt.text[offsets[begin][0]:offsets[end - 1][1]]
             assert label in covered and len(covered) < len(label) + 20
         begin, end = placed.question

@@ -1,6 +1,5 @@
 """Results files in Python: the dimension scales as h5py and xarray see them, attest.results, and its page's examples."""
 
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -10,8 +9,8 @@ import numpy as np
 import pytest
 
 from attest import results
+from attest_program import ATTEST, attest
 
-ATTEST = os.environ["ATTEST_BIN"]
 PAGE = Path(results.__file__).with_name("README.md")
 SAMPLE = "dumps/0/samples/needle"
 AXES = ("layer", "query", "head", "setting", "lambda", "token")
@@ -201,4 +200,4 @@ def test_files_without_scales_are_still_read(study, tmp_path):
                     del group[name]
     report = [subprocess.run([ATTEST, "table", path, "--json"], check=True, capture_output=True).stdout for path in (study, old)]
     assert report[0] == report[1]
-    subprocess.run([ATTEST, "inspect", "--check", old], check=True, capture_output=True)
+    attest("inspect", "--check", old)

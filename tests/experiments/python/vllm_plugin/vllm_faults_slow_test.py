@@ -1,7 +1,6 @@
 """Faults in the attention of a real vLLM (its build for CPUs, cmake/setup.sh --vllm), planted at one layer beneath the
 plugin: attest audit finds the layer and names the cause. As it is, vLLM passes."""
 import json
-import os
 import pathlib
 import subprocess
 
@@ -9,9 +8,9 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed (cmake/requirements-torch.txt)")
 pytest.importorskip("transformers", reason="transformers is not installed (cmake/requirements-torch.txt)")
+from attest_program import attest
 from vllm_slow_test import ENGINE, models, plugin, request, without_checkout  # noqa: F401, two fixtures
 
-ATTEST = os.environ["ATTEST_BIN"]
 pytestmark = pytest.mark.skipif(not (ENGINE / "python").exists(), reason="vLLM is not installed (cmake/setup.sh --vllm)")
 LAYER, LENGTH = 2, 50
 
@@ -54,9 +53,7 @@ def dumps(plugin, models, tmp_path_factory):  # noqa: F811
 
 
 def audit(dumps, name, expect):
-    done = subprocess.run([ATTEST, "audit", str(dumps / f"{name}.h5"), "--json"], capture_output=True, text=True)
-    assert done.returncode == expect, (done.stdout[-3000:], done.stderr)
-    return json.loads(done.stdout)
+    return json.loads(attest("audit", str(dumps / f"{name}.h5"), "--json", expect=expect).stdout)
 
 
 @pytest.mark.parametrize("name", SOUND)

@@ -7,8 +7,10 @@ from attest.base.dump_writer import DumpWriter
 from attest.base.errors import InputError
 from attest.vllm_plugin.join import join_requests, refusals
 from attest.vllm_plugin.rank import Rank
+from near import assert_near
 
 HEADS, DIM, TOKENS, ROWS = 8, 4, 6, 2
+ROUNDED = 2**-7  # to bfloat16
 
 
 def values(request, layer, name, kv_heads):
@@ -62,7 +64,7 @@ def check(dump, request, layers, kv_heads, exact=True):
         for name in ("q", "k", "v", "output"):
             expected = values(request, layer, name, kv_heads)
             found = group[name].astype(np.float32)[:]
-            assert np.array_equal(found, expected) if exact else np.allclose(found, expected, rtol=2**-7), name
+            assert_near(found, expected, rel=0 if exact else ROUNDED, what=name)
 
 
 @pytest.mark.parametrize("kv_heads, size", [(8, 2), (4, 4), (2, 4), (1, 2)])

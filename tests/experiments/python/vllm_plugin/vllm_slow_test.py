@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed (cmake/requirements-torch.txt)")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (cmake/requirements-torch.txt)")
 from capture_models import ALTERNATING, LLAMA3_ROPE, SMALL, attention, make_model, read, run as capture, write_prompts
+from near import assert_near
 
 ROOT = pathlib.Path(__file__).parents[4]
 ENGINE = ROOT / ".venv-vllm/bin"
@@ -150,7 +151,7 @@ def test_q_k_v_are_those_of_transformers(dumps, models, tmp_path, family):
         for layer in range(4):
             for kind in "qkv":
                 expected, captured = (read(sample[f"layers/{layer}/{kind}"]) for sample in (dump[f"samples/{name}"], found))
-                assert np.abs(captured - expected).max() <= INPUT_TOLERANCE * np.abs(expected).max(), (layer, kind)
+                assert_near(captured, expected, abs=INPUT_TOLERANCE * np.abs(expected).max(), what=(layer, kind))
 
 
 def test_an_8_bit_cache_is_named_and_seen_in_the_output(dumps):
