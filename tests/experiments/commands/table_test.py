@@ -9,7 +9,7 @@ import subprocess
 import h5py
 import numpy as np
 import pytest
-from results_maker import EXACT, cells, ffd, quest, selector, write_results
+from results_maker import EXACT, cells, ffd, join_dumps, quest, selector, write_results
 
 ATTEST = os.environ["ATTEST_BIN"]
 NUMBER = 1e-9  # relative tolerance: float32 cells, sums in double, ten digits in the csv
@@ -105,6 +105,14 @@ def test_rows_are_split_by_groups(study, by, dense):
                 assert row[f"recall.{name}"] == pytest.approx(statistic(values, name), rel=NUMBER, abs=1e-12), (key, name)
             assert row["recall_deficit.p80"] == pytest.approx(np.quantile(1 - values, 0.8), rel=NUMBER, abs=1e-12)
             assert row["lse_error.p80"] == pytest.approx(np.quantile(errors[key], 0.8), rel=NUMBER, abs=1e-12)
+
+
+def test_samples_of_two_dumps_are_rows_of_their_own(tmp_path):
+    own = [write_results(tmp_path / f"{name}.h5", [ffd()], {"a": [0]}, dump=f"{name}.h5", seed=seed) for seed, name in enumerate(("first", "second"))]
+    rows = rows_of(join_dumps(tmp_path / "r.h5", own), "--by", "sample", "--metrics", "recall.mean", "--settings", "5")
+    expected = [cells([path], "ffd", "recall", "5").mean() for path in own]
+    assert [row["sample"] for row in rows] == ["a", "a of second.h5"]
+    assert [row["recall.mean"] for row in rows] == pytest.approx(expected, rel=NUMBER)
 
 
 def test_metrics_of_scores_without_settings_and_of_spans(study):
