@@ -40,7 +40,7 @@ SampleNumbers sample_means(std::span<const SampleCells> cells) {
   SampleNumbers means;
   for (const SampleCells& sample : cells)
     if (const Moments moments = describe(std::span(&sample, 1)); moments.count > 0)
-      means[{sample.dump, sample.sample}] = moments.mean;
+      means[key_of(sample)] = moments.mean;
   return means;
 }
 

@@ -30,8 +30,8 @@ struct Measured {
 
 Measured measure(std::span<const SampleCells> cells);
 
-/// One number of each sample, by (dump, name).
-using SampleNumbers = std::map<std::pair<int, std::string>, double>;
+/// One number of each sample.
+using SampleNumbers = std::map<SampleKey, double>;
 
 /// The mean over the cells of each sample that has any.
 SampleNumbers sample_means(std::span<const SampleCells> cells);

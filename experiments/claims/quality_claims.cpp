@@ -38,10 +38,10 @@ ClaimResult compare_curves(const ModelStudy& study, const CurveQuestion& q) {
   if (!first || !second)
     return {.evidence = fmt::format("needs {} and {}", q.first, q.second), .run_options = q.run_options};
   const std::set<int> dense = study.dense_layers({first->group.label, second->group.label});
-  const auto curve = [&](const PooledSelector& selector, const std::string& sample) {
+  const auto curve = [&](const PooledSelector& selector, const std::optional<SampleKey>& sample) {
     return quality_curve(study, selector, dense, sample, kNoIntervals);
   };
-  const QualityCurve ours = curve(*first, ""), theirs = curve(*second, "");
+  const QualityCurve ours = curve(*first, {}), theirs = curve(*second, {});
   std::set<double> points;
   for (const QualityCurve* one : {&ours, &theirs})
     for (const QualityPoint& point : one->points)
@@ -56,11 +56,11 @@ ClaimResult compare_curves(const ModelStudy& study, const CurveQuestion& q) {
     return x && y ? std::optional(sign * (*x - *y)) : std::nullopt;
   };
   std::vector<SampleNumbers> parts(points.size());
-  for (const std::string& sample : study.sample_names()) {
+  for (const SampleKey& sample : study.sample_keys()) {
     const QualityCurve a = curve(*first, sample), b = curve(*second, sample);
     std::size_t part = 0;
     for (const double at : points) {
-      if (const auto found = gain(a, b, at)) parts[part][{0, sample}] = *found;
+      if (const auto found = gain(a, b, at)) parts[part][sample] = *found;
       ++part;
     }
   }

@@ -22,6 +22,7 @@
 #include "experiments/cli/options/results_arguments.h"
 #include "experiments/cli/parse/command.h"
 #include "experiments/commands/commands.h"
+#include "experiments/study_view/words.h"
 #include "experiments/validation/judge_results.h"
 #include "experiments/validation/recommended.h"
 #include "experiments/validation/study_of_dumps.h"
@@ -111,7 +112,7 @@ std::vector<std::string> differences(const Recommended& recommended, const Promp
   std::int64_t of_tasks = 0, of_lengths = 0;
   for (const Prompt& prompt : set.prompts) {
     if (std::ranges::count(recommended.tasks, prompt.task) == 0) {
-      tasks.insert(prompt.task.empty() ? "no task" : prompt.task);
+      tasks.insert(task_title(prompt.task));
       ++of_tasks;
     }
     if (recommended.lengths &&

@@ -17,6 +17,7 @@ namespace attest {
 namespace headwise_figure {
 
 constexpr double kDelta = 5;
+constexpr const char* kAllSamples = "all";
 
 /// The cells of one selector at delta 5.
 struct Policy {
@@ -56,7 +57,7 @@ std::vector<Policy> policies_of(const ModelStudy& study) {
 
 /// Pairs are (sample, layer, head) with the mean over the sample's queries. Samples are not averaged: that would hide
 /// how far the same head differs between them.
-std::vector<Row> rows_of(const Policy& policy) {
+std::vector<Row> rows_of(const ModelStudy& study, const Policy& policy) {
   std::vector<Row> rows;
   std::vector<double> all_keep, all_hits;
   for (std::size_t s = 0; s < policy.keep.size(); ++s) {
@@ -64,10 +65,12 @@ std::vector<Row> rows_of(const Policy& policy) {
     const std::vector<double> hits = s < policy.hits.size() ? pairs_of(policy.hits[s]) : std::vector<double>{};
     all_keep.insert(all_keep.end(), keep.begin(), keep.end());
     all_hits.insert(all_hits.end(), hits.begin(), hits.end());
+    const SampleCells& of = policy.keep[s];
+    const std::string& title = study.sample_title(key_of(of));
     if (!keep.empty())
-      rows.push_back({&policy, policy.keep[s].sample, policy.keep[s].task, describe(keep), describe(hits)});
+      rows.push_back({&policy, apart_from(kAllSamples, "sample", title), of.task, describe(keep), describe(hits)});
   }
-  if (!rows.empty()) rows.push_back({&policy, "all", "", describe(all_keep), describe(all_hits)});
+  if (!rows.empty()) rows.push_back({&policy, kAllSamples, "", describe(all_keep), describe(all_hits)});
   return rows;
 }
 
@@ -225,7 +228,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   ExperimentResult result;
   std::vector<Row> table;
   for (const Policy& policy : policies) {
-    const std::vector<Row> rows = rows_of(policy);
+    const std::vector<Row> rows = rows_of(study, policy);
     if (rows.empty()) continue;
     const Map map(policy);
     table.insert(table.end(), rows.begin(), rows.end());

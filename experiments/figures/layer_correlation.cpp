@@ -159,7 +159,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
                        "--selector ffd --selector quest:dense_layers=0"};
   const std::set<int> dense = study.dense_layers(estimating);
   std::vector<RankCurve> curves;
-  for (const PooledSelector* selector : selectors) curves.push_back(rank_curve(study, *selector, dense, {}));
+  for (const PooledSelector* selector : selectors) curves.push_back(rank_curve(study, *selector, dense));
   find_equal_curves(curves);
 
   ExperimentResult result{.findings = findings_of(study, curves)};
@@ -170,7 +170,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
     const std::size_t pooled = curves.size();
     for (std::size_t c = 0; c < pooled; ++c)
       if (curves[c].same_as.empty())
-        for (const std::string& sample : study.sample_names())
+        for (const SampleKey& sample : study.sample_keys())
           curves.push_back(rank_curve(study, *curves[c].selector, dense, sample));
   }
   figure.data = table_of(curves);

@@ -41,7 +41,10 @@ void add_rows(const ModelStudy& study, const PooledSelector& selector, const std
   for (const std::size_t s : default_settings(selector.group))
     for (const std::string& task : chosen) {
       const std::vector<SampleCells> cells = of_task(recall.at(s), task);
-      Row row{.task = task.empty() ? kAllTasks : task, .selector = &selector, .setting = s, .whole_model = whole_model};
+      Row row{.task = task.empty() ? kAllTasks : apart_from(kAllTasks, "task", task),
+              .selector = &selector,
+              .setting = s,
+              .whole_model = whole_model};
       row.samples = static_cast<std::size_t>(
           std::ranges::count_if(cells, [](const SampleCells& c) { return !c.values.empty(); }));
       row.spans = spans.at(s, task);

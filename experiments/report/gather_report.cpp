@@ -119,14 +119,14 @@ void add_claims_section(const ClaimsOfStudy& study, ReportData& data) {
 }
 
 /// What was studied: a sentence for one model.
-std::string studied(ResultsFiles files, const ModelStudy& study) {
+std::string studied(const ModelStudy& study) {
   std::set<int> layers;
   std::set<std::string> tasks;
   std::int64_t shortest = -1, longest = 0;
   std::size_t queries = 0;
   int num_layers = 0;
   std::set<std::string> heads;  // several where dumps give one name to models of several shapes
-  const auto samples = samples_of(files, study.model());
+  const auto samples = samples_of(study);
   for (const ReportSample& sample : samples) {
     const StudySample& s = sample.study_sample();
     layers.insert(s.layers.begin(), s.layers.end());
@@ -162,8 +162,8 @@ ReportData gather_report(ResultsFiles files, const ReportOptions& options, const
   std::string names;
   for (const ModelStudy& study : studies) {
     names += (names.empty() ? "" : ", ") + printable(study.model());
-    data.studied += (data.studied.empty() ? "" : " ") + studied(files, study);
-    add_map(files, study, data);
+    data.studied += (data.studied.empty() ? "" : " ") + studied(study);
+    add_map(study, data);
   }
   data.title = options.title.empty() ? fmt::format("Attention fidelity of {}", names) : printable(options.title);
   data.cells_note = fmt::format(
@@ -171,7 +171,7 @@ ReportData gather_report(ResultsFiles files, const ReportOptions& options, const
       "papers\u2019 settings where the study has them. Enough for {}: the setting that keeps least "
       "among those that give the cell this recall.",
       options.cells.maximum, data.enough_recall);
-  for (std::size_t m = 0; m < studies.size(); ++m) add_worst_cells(files, studies[m], m, options.cells, data);
+  for (std::size_t m = 0; m < studies.size(); ++m) add_worst_cells(studies[m], m, options.cells, data);
   add_left_out(files, data);
   for (std::size_t m = 0; m < studies.size(); ++m) add_study_findings(studies[m], m, data);
   ReportDrawing drawing{.folder = folder};

@@ -93,8 +93,7 @@ class Reduced {
 /// Makes the arrays of one model.
 class MapMaker {
  public:
-  MapMaker(ResultsFiles files, const ModelStudy& study, ReportData& data)
-      : samples_(samples_of(files, study.model())), study_(study), data_(data) {
+  MapMaker(const ModelStudy& study, ReportData& data) : samples_(samples_of(study)), study_(study), data_(data) {
     model_.name = printable(study.model());
     std::set<int> layers;
     for (const ReportSample& sample : samples_) {
@@ -277,6 +276,6 @@ int usual_setting(const MapSelector& selector) {
   return selector.marked.empty() ? static_cast<int>(selector.settings.size() / 2) : selector.marked.front();
 }
 
-void add_map(ResultsFiles files, const ModelStudy& study, ReportData& data) { MapMaker(files, study, data).make(); }
+void add_map(const ModelStudy& study, ReportData& data) { MapMaker(study, data).make(); }
 
 }  // namespace attest

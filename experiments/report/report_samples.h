@@ -1,4 +1,4 @@
-// The samples of one model over all results files, in one list: its order is that of MapModel::samples.
+// The samples of a study over all results files, in one list: its order is that of MapModel::samples.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/statistics/sample_cells.h"
+#include "experiments/study_view/model_study.h"
 
 namespace attest {
 
@@ -23,6 +23,6 @@ struct ReportSample {
   std::optional<MetricArray> read(std::string_view label, std::string_view metric) const;
 };
 
-std::vector<ReportSample> samples_of(ResultsFiles files, const std::string& model);
+std::vector<ReportSample> samples_of(const ModelStudy& study);
 
 }  // namespace attest

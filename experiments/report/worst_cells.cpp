@@ -94,9 +94,8 @@ class WorstOf {
 
 class CellFinder {
  public:
-  CellFinder(ResultsFiles files, const ModelStudy& study, std::size_t model, const WorstCellOptions& options,
-             ReportData& data)
-      : samples_(samples_of(files, study.model())), study_(study), model_(model), options_(options), data_(data) {}
+  CellFinder(const ModelStudy& study, std::size_t model, const WorstCellOptions& options, ReportData& data)
+      : samples_(samples_of(study)), study_(study), model_(model), options_(options), data_(data) {}
 
   void find(std::size_t selector, QueryTokens& tokens) {
     const MapSelector& shown = data_.models[model_].selectors[selector];
@@ -164,9 +163,8 @@ class CellFinder {
 
 }  // namespace
 
-void add_worst_cells(ResultsFiles files, const ModelStudy& study, std::size_t model, const WorstCellOptions& options,
-                     ReportData& data) {
-  CellFinder finder(files, study, model, options, data);
+void add_worst_cells(const ModelStudy& study, std::size_t model, const WorstCellOptions& options, ReportData& data) {
+  CellFinder finder(study, model, options, data);
   QueryTokens tokens;
   for (std::size_t s = 0; s < data.models[model].selectors.size(); ++s) finder.find(s, tokens);
   if (options.tokens && !tokens.problem().empty()) data.cells_note += " " + tokens.problem();

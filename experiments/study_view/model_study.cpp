@@ -12,6 +12,8 @@
 #include "analysis/run/input_hashes.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
+#include "dumps/base/printable.h"
+#include "experiments/study_view/words.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -101,9 +103,19 @@ std::string length_name(std::int64_t tokens) {
 }
 
 std::string title_of(const StudyDump& dump, const StudySample& sample, PoolBy by) {
-  if (by == PoolBy::task) return fmt::format("{}, {}", dump.model, sample.task.empty() ? "no task" : sample.task);
+  if (by == PoolBy::task) return fmt::format("{}, {}", dump.model, task_title(sample.task));
   if (by == PoolBy::length) return fmt::format("{}, {}", dump.model, length_name(sample.num_tokens));
   return dump.model;
+}
+
+/// The sample's name; with its dump's file, then with a number, where that is one of `taken`, to which it is added.
+std::string new_title(const StudySample& sample, const StudyDump& dump, std::set<std::string>& taken) {
+  std::string title = sample.name;
+  if (taken.contains(printable(title)))
+    title = fmt::format("{} of {}", title, std::filesystem::path(dump.path).filename().string());
+  const std::string stem = title;
+  for (int n = 2; !taken.insert(printable(title)).second; ++n) title = fmt::format("{} ({})", stem, n);
+  return title;
 }
 
 }  // namespace
@@ -158,7 +170,7 @@ std::vector<SampleCells> ModelStudy::score_cells(const PooledSelector& selector,
 std::vector<SampleCells> ModelStudy::mine(const std::vector<SampleCells>& samples, const std::set<int>& except) const {
   std::vector<SampleCells> chosen;
   for (const SampleCells& sample : samples)
-    if (samples_.contains({sample.dump, sample.sample}))
+    if (samples_.contains(key_of(sample)))
       chosen.push_back(chosen_layers(sample, [&](int layer) { return !except.contains(layer); }));
   return chosen;
 }
@@ -169,14 +181,16 @@ std::vector<PlacedSample> ModelStudy::samples() const {
   for (const ResultsFile* file : files_)
     for (std::size_t d = 0; d < file->study().dumps.size(); ++d, ++number)
       for (std::size_t s = 0; s < file->study().dumps[d].samples.size(); ++s)
-        if (samples_.contains({number, file->study().dumps[d].samples[s].name})) placed.push_back({file, d, s});
+        if (const auto found = samples_.find({number, file->study().dumps[d].samples[s].name}); found != samples_.end())
+          placed.push_back({file, d, s, found->second});
   return placed;
 }
 
-std::vector<std::string> ModelStudy::sample_names() const {
-  std::set<std::string> names;
-  for (const auto& [dump, name] : samples_) names.insert(name);
-  return {names.begin(), names.end()};
+std::vector<SampleKey> ModelStudy::sample_keys() const {
+  std::vector<SampleKey> keys;
+  for (const auto& [key, title] : samples_) keys.push_back(key);
+  std::ranges::stable_sort(keys, {}, &SampleKey::second);
+  return keys;
 }
 
 std::string ModelStudy::source() const {
@@ -190,10 +204,10 @@ LineStyle ModelStudy::style(const PooledSelector& selector) const {
 
 std::vector<SampleCells> score_cells_of_all(const ModelStudy& study, std::string_view metric) {
   std::vector<SampleCells> all;
-  std::set<std::pair<int, std::string>> known;
+  std::set<SampleKey> known;
   for (const PooledSelector& selector : study.selectors())
     for (SampleCells& cells : study.score_cells(selector, metric))
-      if (known.insert({cells.dump, cells.sample}).second) all.push_back(std::move(cells));
+      if (known.insert(key_of(cells)).second) all.push_back(std::move(cells));
   return all;
 }
 
@@ -216,6 +230,7 @@ std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by) {
   check_no_duplicate_cells(files);
   std::vector<ModelStudy> studies;
   std::vector<std::string> labels;
+  std::map<std::string, std::set<std::string>> titles;  // of the samples, by study
   int number = 0;
   for (const ResultsFile* file : files) {
     std::set<std::string> titles_here;
@@ -229,7 +244,7 @@ std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by) {
           study->model_ = dump.model;
           study->title_ = title;
         }
-        study->samples_.insert({number, sample.name});
+        study->samples_.emplace(SampleKey{number, sample.name}, new_title(sample, dump, titles[title]));
         if (titles_here.insert(title).second) merge_selectors(*file, study->selectors_);
       }
       ++number;
@@ -253,6 +268,11 @@ std::vector<SampleCells> of_layer(std::span<const SampleCells> samples, int laye
     if (std::ranges::count(sample.layers, layer) > 0)
       chosen.push_back(chosen_layers(sample, [layer](int l) { return l == layer; }));
   return chosen;
+}
+
+std::vector<SampleCells> of_sample(std::vector<SampleCells> cells, const std::optional<SampleKey>& sample) {
+  if (sample) std::erase_if(cells, [&](const SampleCells& c) { return key_of(c) != *sample; });
+  return cells;
 }
 
 std::vector<int> layers_of(std::span<const SampleCells> samples) {

@@ -33,9 +33,14 @@ struct PooledSelector {
 struct PlacedSample {
   const ResultsFile* file = nullptr;
   std::size_t dump = 0, sample = 0;  ///< in the file's study
+  std::string title = {};            ///< ModelStudy::sample_title()
 
   bool operator==(const PlacedSample&) const = default;
 };
+
+/// A sample's dump, numbered over all files, and its name, which samples of other dumps may share.
+using SampleKey = std::pair<int, std::string>;
+inline SampleKey key_of(const SampleCells& cells) { return {cells.dump, cells.sample}; }
 
 /// What is pooled: all samples of a model, or those of one task or one length (rounded to a power of two) of it.
 enum class PoolBy : std::uint8_t { model, task, length };
@@ -47,8 +52,10 @@ class ModelStudy {
   /// The model, with its task or length if it is pooled by that.
   const std::string& title() const { return title_; }
   int num_samples() const { return static_cast<int>(samples_.size()); }
-  /// Each once, ascending. Samples of two dumps may share a name.
-  std::vector<std::string> sample_names() const;
+  /// Ascending by name, then by dump.
+  std::vector<SampleKey> sample_keys() const;
+  /// The sample's name, unlike those of the other samples: "a", "a of second.h5".
+  const std::string& sample_title(const SampleKey& sample) const { return samples_.at(sample); }
 
   /// "Llama-3.1-8B, 12 samples, results r.h5 (0123456789abcdef)", for captions.
   std::string source() const;
@@ -82,7 +89,7 @@ class ModelStudy {
 
   ResultsFiles files_;
   std::string model_, title_;
-  std::set<std::pair<int, std::string>> samples_;  ///< (dump, numbered over all files; name)
+  std::map<SampleKey, std::string> samples_;  ///< with the titles
   std::vector<PooledSelector> selectors_;
   std::vector<std::string> labels_;  ///< of all studies that were split together
   std::string sources_;              ///< file names and hashes
@@ -103,6 +110,9 @@ std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by = PoolBy::mo
 
 /// Only the cells of layer number `layer`.
 std::vector<SampleCells> of_layer(std::span<const SampleCells> samples, int layer);
+
+/// Only the cells of `sample`; all of them without one.
+std::vector<SampleCells> of_sample(std::vector<SampleCells> cells, const std::optional<SampleKey>& sample);
 
 /// The layer numbers that occur, ascending.
 std::vector<int> layers_of(std::span<const SampleCells> samples);

@@ -12,11 +12,6 @@ namespace {
 /// The share of bytes at which the paper compares methods.
 constexpr double kComparedIo = 0.25;
 
-std::vector<SampleCells> of_sample(std::vector<SampleCells> cells, const std::string& sample) {
-  if (!sample.empty()) std::erase_if(cells, [&](const SampleCells& c) { return c.sample != sample; });
-  return cells;
-}
-
 }  // namespace
 
 void QualityCurve::name_whole_model() {
@@ -51,11 +46,13 @@ std::vector<std::size_t> default_settings(const StudySelector& group) {
 }
 
 QualityCurve quality_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& except,
-                           const std::string& sample, const BootstrapOptions& intervals) {
+                           const std::optional<SampleKey>& sample, const BootstrapOptions& intervals) {
   const auto io = study.cells(selector, "io_ratio", except), keep = study.cells(selector, "keep_ratio", except);
   const auto recall = study.cells(selector, "recall", except), lse = study.cells(selector, "lse_error", except);
   const auto mass = study.cells(selector, "mass_recall", except);
-  QualityCurve curve{.selector = &selector, .name = curve_name(selector.group.label), .sample = sample};
+  QualityCurve curve{.selector = &selector,
+                     .name = curve_name(selector.group.label),
+                     .sample = sample ? study.sample_title(*sample) : ""};
   for (std::size_t s = 0; s < recall.size(); ++s) {
     const std::vector<SampleCells> cells = of_sample(recall[s], sample);
     const Moments recalls = describe(cells);

@@ -26,7 +26,7 @@ struct QualityPoint {
 struct QualityCurve {
   const PooledSelector* selector = nullptr;
   std::string name;                       ///< curve_name() of the label
-  std::string sample = {};                ///< empty: all samples
+  std::string sample = {};                ///< its title; empty: all samples
   bool whole_model = false;               ///< includes the layers that are dense in some selector
   std::vector<QualityPoint> points = {};  ///< ascending by tokens kept
 
@@ -62,9 +62,9 @@ std::vector<std::size_t> default_settings(const StudySelector& group);
 /// For curves without intervals: their bounds are NaN.
 inline constexpr BootstrapOptions kNoIntervals{.resamples = 0};
 
-/// Without the layers `except`; only `sample` unless empty. The intervals are those of recall and LSE error.
+/// Without the layers `except`; only `sample`, where one is given. The intervals are those of recall and LSE error.
 QualityCurve quality_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& except,
-                           const std::string& sample = {}, const BootstrapOptions& intervals = {});
+                           const std::optional<SampleKey>& sample = {}, const BootstrapOptions& intervals = {});
 
 /// One curve per selector of the study that has cells, exact ones last, without the layers `except`.
 std::vector<QualityCurve> quality_curves(const ModelStudy& study, const std::set<int>& except);

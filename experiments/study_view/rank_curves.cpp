@@ -21,13 +21,12 @@ bool is_part_of(const RankCurve& a, const RankCurve& b) {
 }  // namespace
 
 RankCurve rank_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& dense,
-                     const std::string& sample) {
-  RankCurve curve{.selector = &selector, .sample = sample};
+                     const std::optional<SampleKey>& sample) {
+  RankCurve curve{.selector = &selector, .sample = sample ? study.sample_title(*sample) : ""};
   for (std::size_t m = 0; m < kRankMetrics.size(); ++m) {
     const auto settings = study.cells(selector, kRankMetrics[m].name);
     if (settings.empty()) continue;
-    std::vector<SampleCells> cells = settings.front();
-    if (!sample.empty()) std::erase_if(cells, [&](const SampleCells& c) { return c.sample != sample; });
+    const std::vector<SampleCells> cells = of_sample(settings.front(), sample);
     const std::vector<int> layers = layers_of(cells);
     std::vector<SampleCells> compared;
     for (std::size_t i = 0; i < layers.size(); ++i) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -42,7 +43,7 @@ struct RankPoint {
 
 struct RankCurve {
   const PooledSelector* selector = nullptr;
-  std::string sample = {};  ///< empty: all samples
+  std::string sample = {};  ///< its title; empty: all samples
   std::vector<RankPoint> layers = {};
   RankPoint compared{"compared"}, all{"all"};
   std::string same_as = {};  ///< name of the equal curve that is drawn instead; empty: none
@@ -52,10 +53,10 @@ struct RankCurve {
   }
 };
 
-/// `dense`: the layers that are left out of `compared`. Layers without an estimate are left out. Only `sample` unless
-/// empty.
+/// `dense`: the layers that are left out of `compared`. Layers without an estimate are left out. Only `sample`,
+/// where one is given.
 RankCurve rank_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& dense,
-                     const std::string& sample);
+                     const std::optional<SampleKey>& sample = {});
 
 /// Sets `same_as` of the curves that are part of another: selectors that differ in rule, GQA policy or dense layers
 /// have the same estimate.

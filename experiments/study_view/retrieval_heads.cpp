@@ -12,10 +12,6 @@
 namespace attest {
 namespace {
 
-using Prompt = std::pair<int, std::string>;  // dump, sample
-
-Prompt prompt_of(const SampleCells& cells) { return {cells.dump, cells.sample}; }
-
 /// The values of one head, by query; empty if the sample lacks the layer or the head.
 std::vector<double> queries_of(const SampleCells& cells, int layer, int head) {
   const auto at = std::ranges::find(cells.layers, layer);
@@ -28,7 +24,7 @@ std::vector<double> queries_of(const SampleCells& cells, int layer, int head) {
 }
 
 const SampleCells* of_prompt(const std::vector<SampleCells>& all, const SampleCells& like) {
-  const auto found = std::ranges::find_if(all, [&](const SampleCells& c) { return prompt_of(c) == prompt_of(like); });
+  const auto found = std::ranges::find_if(all, [&](const SampleCells& c) { return key_of(c) == key_of(like); });
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -40,7 +36,7 @@ struct HeadSum {
   RetrievalHead head;
   double sum = 0;
   std::int64_t cells = 0;
-  std::set<Prompt> retrieval;
+  std::set<SampleKey> retrieval;
 };
 
 std::vector<HeadSum> head_sums(const std::vector<SampleCells>& masses, int group) {
@@ -55,7 +51,7 @@ std::vector<HeadSum> head_sums(const std::vector<SampleCells>& masses, int group
         of.head = {.layer = layer, .head = head, .kv_head = head / group, .prompts = of.head.prompts + 1};
         for (const double mass : seen) of.sum += mass;
         of.cells += std::ssize(seen);
-        if (is_retrieval(seen)) of.retrieval.insert(prompt_of(cells));
+        if (is_retrieval(seen)) of.retrieval.insert(key_of(cells));
       }
   std::vector<HeadSum> list;
   for (auto& [place, of] : sums) {
@@ -88,7 +84,7 @@ RetrievalRanking rank_retrieval_heads(const ModelStudy& study) {
   std::vector<HeadSum> sums = head_sums(masses, samples[0].file->study().dumps[samples[0].dump].shape.group());
   double total = 0, so_far = 0;
   for (const HeadSum& of : sums) total += of.head.mass;
-  std::set<Prompt> covered;
+  std::set<SampleKey> covered;
   for (HeadSum& of : sums) {
     covered.merge(of.retrieval);
     so_far += of.head.mass;

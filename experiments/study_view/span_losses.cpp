@@ -51,8 +51,7 @@ void add_models(const ModelStudy& study, const StudySelector& group, const std::
       if (setting == group.setting_labels.end()) continue;
       std::vector<double> queries;
       for (std::int64_t n = 0; n < lost->queries; ++n) queries.push_back(lost->at(n, static_cast<std::int64_t>(i)));
-      add_prompt(losses[static_cast<std::size_t>(setting - group.setting_labels.begin())].model,
-                 at.file->study().dumps[at.dump].samples[at.sample].name, queries);
+      add_prompt(losses[static_cast<std::size_t>(setting - group.setting_labels.begin())].model, at.title, queries);
     }
   }
 }
@@ -65,7 +64,8 @@ std::vector<SpanLoss> span_losses(const ModelStudy& study, const PooledSelector&
   if (std::ranges::all_of(layers, [](const auto& samples) { return samples.empty(); })) return {};
   std::vector<SpanLoss> losses(selector.group.grid.size());
   for (std::size_t i = 0; i < std::min(losses.size(), layers.size()); ++i)
-    for (const SampleCells& cells : layers[i]) add_prompt(losses[i].best_layer, cells.sample, best_of_layers(cells));
+    for (const SampleCells& cells : layers[i])
+      add_prompt(losses[i].best_layer, study.sample_title(key_of(cells)), best_of_layers(cells));
   add_models(study, selector.group, except, losses);
   for (SpanLoss& loss : losses) {
     finish(loss.best_layer);

@@ -14,6 +14,18 @@ namespace attest {
 
 std::string display_name(const std::string& label) { return printable(on_one_line(label)); }
 
+std::string apart_from(std::string_view marker, std::string_view kind, const std::string& name) {
+  // What ends like this is prefixed, too, so that no two names become the same.
+  std::string_view rest = name;
+  const std::string prefix = fmt::format("{} ", kind);
+  while (rest != marker && rest.starts_with(prefix)) rest.remove_prefix(prefix.size());
+  return rest == marker ? prefix + name : name;
+}
+
+std::string task_title(const std::string& task) {
+  return task.empty() ? "no task" : apart_from("no task", "task", task);
+}
+
 std::string curve_name(const std::string& label) { return CurveName(display_name(label)).text(); }
 
 std::string legend_title(const PooledSelector& selector) {

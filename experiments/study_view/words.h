@@ -3,6 +3,7 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "analysis/statistics/bootstrap.h"
 #include "experiments/study_view/model_study.h"
@@ -14,6 +15,12 @@ std::string display_name(const std::string& label);
 
 /// The only curve of a heat map of heads.
 inline constexpr const char* kMapCurve = "heads";
+
+/// The name of a `kind` ("task") where `marker` ("all") stands for something else: "all" becomes "task all".
+std::string apart_from(std::string_view marker, std::string_view kind, const std::string& name);
+
+/// The name of a task; "no task" for that of samples without one.
+std::string task_title(const std::string& task);
 
 /// A label as (part of) the name of a curve, without characters that gnuplot cannot select by.
 std::string curve_name(const std::string& label);

@@ -154,6 +154,7 @@ GroupValues group_values(ResultsFiles files, const ModelStudy& study, const Chos
   GroupValues values;
   for (std::vector<SampleCells>& samples : cells_of(files, study, selector, *columns.front(), except)) {
     auto& of_setting = values.emplace_back();
+    for (SampleCells& sample : samples) sample.sample = study.sample_title(key_of(sample));
     for (auto& [key, cells] : split_cells(samples, by)) of_setting[key] = statistics_of(cells, columns);
     samples.clear();
   }

@@ -133,8 +133,7 @@ NamedTable groups_table(const Judgement& judgement) {
       make_table<Row>(
           rows,
           {{{"by", Kind::text}, [](const Row& r) { return std::string(r.by); }},
-           {{"name", Kind::text, "group"},
-            [](const Row& r) { return r.group->name.empty() ? "no task" : display_name(r.group->name); }},
+           {{"name", Kind::text, "group"}, [](const Row& r) { return display_name(task_title(r.group->name)); }},
            {{"n", Kind::number, "prompts", 0}, [](const Row& r) { return static_cast<double>(r.group->prompts); }},
            {{"k", Kind::number, "violating", 0}, [](const Row& r) { return static_cast<double>(r.group->violations); }},
            {{"share"}, [](const Row& r) { return share(r.group->violations, r.group->prompts); }}})};

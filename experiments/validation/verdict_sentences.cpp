@@ -141,8 +141,7 @@ std::string beyond_text(const Judgement& judgement) {
 std::string groups_text(const std::vector<PromptGroup>& groups) {
   std::vector<std::string> parts;
   for (const PromptGroup& group : groups)
-    parts.push_back(fmt::format("{} {} of {}", group.name.empty() ? "no task" : printable(group.name), group.violations,
-                                group.prompts));
+    parts.push_back(fmt::format("{} {} of {}", printable(task_title(group.name)), group.violations, group.prompts));
   return fmt::format("{}", join(parts, ", "));
 }
 

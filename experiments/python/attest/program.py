@@ -1,5 +1,6 @@
 """The program `attest`, where it was installed with the package."""
 import os
+import shutil
 import sys
 
 from . import places
@@ -15,10 +16,20 @@ class ProgramError(AttestError):
         self.exit_code = code if code > 0 else 1
 
 
+def find_program():
+    """Path of the program; None where the plugin of vLLM was installed alone."""
+    found = _usual_program()
+    return found if os.access(found, os.X_OK) else shutil.which("attest")
+
+
+def _usual_program():
+    root = places.checkout()
+    return os.environ.get("ATTEST_BIN") or str(root / "attest" if root else places.PACKAGE / "bin/attest")
+
+
 def program():
     """Path of the program: ATTEST_BIN, the installed one, or that of the checkout, which builds what is missing."""
-    root = places.checkout()
-    found = os.environ.get("ATTEST_BIN") or str(root / "attest" if root else places.PACKAGE / "bin/attest")
+    found = _usual_program()
     if not os.access(found, os.X_OK):
         raise OutputError(f"{found}: expected the program, found none that can be run")
     return found

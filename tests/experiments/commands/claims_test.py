@@ -196,6 +196,21 @@ def test_equal_bytes_are_judged_over_samples(changed):
     assert claim(changed("ffd", recalls([1, 0, 1, 0.2, 1, 0.4])), start)["verdict"] == "cannot tell"
 
 
+def test_equal_samples_of_two_dumps_are_two_samples(results, tmp_path):
+    """Three samples in each of two dumps are enough to be judged, as six of one are."""
+    with h5py.File(results) as file, h5py.File(tmp_path / "r.h5", "w") as made:
+        made.attrs.update(file.attrs)
+        for dump in "01":
+            file.copy("dumps/0", made.require_group("dumps"), name=dump)
+            made[f"dumps/{dump}"].attrs["path"] = f"{dump}.h5"
+            for sample in list(made[f"dumps/{dump}/samples"])[3:]:
+                del made[f"dumps/{dump}/samples/{sample}"]
+            for sample in made[f"dumps/{dump}/samples"].values():
+                sample["ffd/recall"][...] = 1
+    found = claim(tmp_path / "r.h5", "At equal bytes FFD's recall")
+    assert found["verdict"] == "holds", found
+
+
 def test_a_budget_that_few_samples_reach_is_told(changed):
     """Every difference is clear, but what ffd reads at delta 9 is read by four of six samples alone."""
     order = iter(range(6))

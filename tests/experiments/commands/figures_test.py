@@ -13,7 +13,7 @@ import pytest
 from attest_program import run_attest
 from csv_rows import NUMBER, read_csv
 from figures_command import HAS_GNUPLOT, figures, needs_gnuplot
-from results_maker import EXACT, cells, ffd, quest, selector, write_results
+from results_maker import EXACT, cells, ffd, join_dumps, quest, selector, write_results
 
 
 
@@ -77,6 +77,17 @@ def test_few_samples_are_drawn_one_by_one(study):
                 assert number(row, column) == pytest.approx(np.nanmean(values), abs=NUMBER)
     assert "small dots: the 3 samples" in (out / "quality_vs_io.gp").read_text()
     assert "filledcurves" not in (out / "quality_vs_io.gp").read_text(), "no band below five samples"
+
+
+def test_samples_of_two_dumps_are_drawn_apart(tmp_path):
+    own = [write_results(tmp_path / f"{name}.h5", [ffd()], {"a": [0]}, dump=f"{name}.h5", seed=seed) for seed, name in enumerate(("first", "second"))]
+    figures(join_dumps(tmp_path / "r.h5", own), "-o", tmp_path / "out", "--only", "quality_vs_io", "--format", "svg")
+    rows = {row["sample"]: row for row in read_csv(tmp_path / "out/quality_vs_io.csv") if row["sample"] and row["setting_label"] == "5"}
+    assert list(rows) == ["a", "a of second.h5"]
+    for row, path in zip(rows.values(), own):
+        recall = cells([path], "ffd", "recall", "5")
+        assert int(row["cells"]) == recall.size and number(row, "recall_mean") == pytest.approx(recall.mean(), abs=NUMBER)
+    assert [rows[name]["curve"] for name in rows] == ["ffd of sample a", "ffd of sample a of second.h5"]
 
 
 def test_five_samples_have_a_band(tmp_path):

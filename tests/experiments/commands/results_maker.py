@@ -93,6 +93,16 @@ def write_results(path, selectors, samples=None, model="tiny", dump="tiny.h5", s
     return str(path)
 
 
+def join_dumps(path, files):
+    """One study of the dumps of several. Returns the path."""
+    with h5py.File(path, "w") as joined:
+        for number, one in enumerate(files):
+            with h5py.File(one) as file:
+                joined.attrs.update(file.attrs)
+                file.copy("dumps/0", joined.require_group("dumps"), name=str(number))
+    return str(path)
+
+
 def cells(paths, label, metric, setting=None, keep_layer=lambda layer: True):
     """Every defined value of a metric, read directly from the files; `setting` as typed."""
     values = []

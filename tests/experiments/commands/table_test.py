@@ -10,7 +10,7 @@ import pytest
 from attest_program import attest
 from csv_rows import read_csv
 from near import DOUBLE
-from results_maker import EXACT, cells, ffd, quest, selector, write_results
+from results_maker import EXACT, cells, ffd, join_dumps, quest, selector, write_results
 
 NUMBER = 1e-9  # relative tolerance: float32 cells, sums in double, ten digits in the csv
 RUNGS = ["mean", "median", "p95", "p99", "p99.9", "worst"]
@@ -103,6 +103,14 @@ def test_rows_are_split_by_groups(study, by, dense):
                 assert row[f"recall.{name}"] == pytest.approx(statistic(values, name), rel=NUMBER, abs=DOUBLE), (key, name)
             assert row["recall_deficit.p80"] == pytest.approx(np.quantile(1 - values, 0.8), rel=NUMBER, abs=DOUBLE)
             assert row["lse_error.p80"] == pytest.approx(np.quantile(errors[key], 0.8), rel=NUMBER, abs=DOUBLE)
+
+
+def test_samples_of_two_dumps_are_rows_of_their_own(tmp_path):
+    own = [write_results(tmp_path / f"{name}.h5", [ffd()], {"a": [0]}, dump=f"{name}.h5", seed=seed) for seed, name in enumerate(("first", "second"))]
+    rows = rows_of(join_dumps(tmp_path / "r.h5", own), "--by", "sample", "--metrics", "recall.mean", "--settings", "5")
+    expected = [cells([path], "ffd", "recall", "5").mean() for path in own]
+    assert [row["sample"] for row in rows] == ["a", "a of second.h5"]
+    assert [row["recall.mean"] for row in rows] == pytest.approx(expected, rel=NUMBER)
 
 
 def test_metrics_of_scores_without_settings_and_of_spans(study):

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from study_maker import blocks, figures, make, read_csv, same
+from study_maker import blocks, figures, make, make_of_two_dumps, read_csv, same
 from results_maker import EXACT, ffd, quest
 
 
@@ -74,3 +74,13 @@ def test_one_policy_names_the_other(tmp_path):
 def test_without_delta_5_it_says_what_to_run(tmp_path):
     said = figures(make(tmp_path / "r.h5", [quest()]), tmp_path / "out")
     assert "left out: headwise (tiny): needs ffd with delta 5 in its grid; attest run ... --selector ffd --delta 5" in said
+
+
+def test_no_sample_has_the_name_of_the_row_of_all(tmp_path):
+    path, own = make_of_two_dumps(tmp_path / "r.h5", [ffd()], {name: [0, 1] for name in ("all", "sample all")})
+    figures(path, tmp_path / "out", "--only", "headwise")
+    rows = read_csv(tmp_path / "out/headwise_table.csv")
+    assert [r["sample"] for r in rows] == ["sample all", "sample sample all", "all of second.h5", "sample all of second.h5", "all"]
+    assert [int(r["pairs"]) for r in rows] == [8, 8, 8, 8, 32]
+    for row, of in zip(rows, [(own[0], "all"), (own[0], "sample all"), (own[1], "all"), (own[1], "sample all")]):
+        assert float(row["keep_percent_mean"]) == pytest.approx(100 * pairs(of[0], "ffd", "keep_ratio", of[1]).mean(), abs=2e-4)

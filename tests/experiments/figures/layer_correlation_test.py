@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from study_maker import blocks, figures, make, pooled, read_csv, same
+from study_maker import blocks, figures, make, make_of_two_dumps, pooled, read_csv, same
 from results_maker import EXACT, ffd, quest, selector
 
 METRICS = ("spearman", "spearman_block16", "spearman_block128")
@@ -84,3 +84,15 @@ def test_five_samples_have_a_band(tmp_path):
     assert mean == pytest.approx(np.nanmean([b for _, _, layer, b in blocks(path, "ffd", "spearman") if layer == 1]))
     assert low < mean < high <= 1
     assert "filledcurves" in (tmp_path / "out/layer_correlation.gp").read_text()
+
+
+def test_samples_of_two_dumps_are_kept_apart(tmp_path):
+    path, own = make_of_two_dumps(tmp_path / "r.h5", [ffd(), quest("quest", 0)], {name: [0, 1] for name in "ab"})
+    figures(path, tmp_path / "out", "--only", "layer_correlation")
+    rows = [r for r in read_csv(tmp_path / "out/layer_correlation.csv") if r["sample"] and r["layers"] == "all"]
+    titles = {"a": (0, "a"), "b": (0, "b"), "a of second.h5": (1, "a"), "b of second.h5": (1, "b")}
+    assert sorted((r["label"], r["sample"]) for r in rows) == sorted((label, title) for label in ("ffd", "quest") for title in titles)
+    for row in rows:
+        dump, name = titles[row["sample"]]
+        values = pooled(blocks(own[dump], row["label"], "spearman"), lambda sample, task, layer: sample == name)
+        assert float(row["spearman_cells"]) == values.size and same(row, "spearman_mean", values.mean()), row

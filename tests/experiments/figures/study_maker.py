@@ -28,6 +28,12 @@ def make(path, selectors, tasks=None, spans=(), skipped=(), seed=0, **more):
     return str(path)
 
 
+def make_of_two_dumps(path, selectors, samples):
+    """A study of two dumps whose samples have the same names; returns the path, and those of each dump's own study."""
+    own = [make(path.with_name(f"{name}.h5"), selectors, samples=samples, dump=f"{name}.h5", seed=seed) for seed, name in enumerate(("first", "second"))]
+    return results_maker.join_dumps(path, own), own
+
+
 def _put(group, done, dense, values, when_dense):
     for name, array in values.items():
         array[dense] = when_dense.get(name, np.nan)

@@ -73,3 +73,21 @@ def test_without_tasks_it_says_so(tmp_path):
     assert "left out: task_fidelity (tiny): needs samples that name their task" in figures(path, tmp_path / "out")
     dense = make(tmp_path / "d.h5", [ffd(), quest()], TASKS, samples={"a": [0, 1]})
     assert "needs a selector other than exact and a layer that is dense in no selector" in figures(dense, tmp_path / "d")
+
+
+def test_a_task_named_all_is_not_all_tasks(tmp_path):
+    """It has its own rows, counts among the tasks, and is not pooled with samples that have no task."""
+    path = make(tmp_path / "r.h5", [ffd()], {"a": "all", "b": "words", "c": "no task"})
+    said = figures(path, tmp_path / "out", "--only", "task_fidelity")
+    rows = [r for r in read_csv(tmp_path / "out/task_fidelity.csv") if r["setting_label"] == "5"]
+    assert [(r["task"], r["samples"]) for r in rows] == [("no task", "1"), ("task all", "1"), ("words", "1"), ("all", "3")]
+    assert "Of 3 tasks, ffd at delta 5" in said
+    for row, sample in zip(rows, "cab"):
+        assert same(row, "recall_mean", pooled(blocks(path, "ffd", "recall", "5"), lambda of, task, layer: of == sample).mean())
+
+
+def test_a_task_named_no_task_is_not_pooled_with_samples_without_one(tmp_path):
+    path = make(tmp_path / "r.h5", [ffd()], {"a": "no task", "b": "", "c": ""})
+    figures(path, tmp_path / "out", "--only", "quality_vs_io", "--by", "task")
+    captions = (tmp_path / "out/captions.md").read_text()
+    assert "tiny, no task, 2 samples" in captions and "tiny, task no task, 1 sample," in captions

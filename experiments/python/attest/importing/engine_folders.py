@@ -1,13 +1,11 @@
 """Imports folders that engines have left: FlashInfer's flight recorder, and the plugin of vLLM."""
-import json
 import os
-import subprocess
 import time
 
 from ..base.errors import InputError, UsageError
+from ..base.inspected import refuse_bad_dump
 from ..base.output_check import refuse_inputs
 from ..base.progress import say
-from ..program import program
 from .plan import ImportOptions, option_of
 from .report import report
 
@@ -60,21 +58,9 @@ def import_plugin(request, options):
     began, files = time.monotonic(), finished_files(request["source"])
     refuse_inputs(request["target"], files)
     for path in files:
-        refuse_bad_dump(path)
+        refuse_bad_dump(path, "a dump of the plugin")
     joined = join_requests(files, request["target"], request["force"])
     report(request, joined.samples, joined.layers, joined.header, joined.size, time.monotonic() - began)
-
-
-def refuse_bad_dump(path):
-    """The program's own reader looks at the file first, in a guarded child: h5py would follow it out of the file, wait
-    for a pipe, and allocate what it claims."""
-    shown = subprocess.run([program(), "--json", "inspect", "--", path], stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if shown.returncode:
-        raise InputError(os.fsdecode(shown.stderr).strip().removeprefix("attest: ") or
-                         f"{path}: cannot be read (attest inspect ended with {shown.returncode})")
-    if json.loads(shown.stdout).get("format") != "attention-dump":
-        raise InputError(f"{path}: expected a dump of the plugin, found another file")
 
 
 def _refuse(options, names, why):

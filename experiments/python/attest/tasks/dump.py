@@ -1,10 +1,13 @@
 """--dump: captures the queries of the answer while a prompt is read, and joins the dumps of the prompts."""
 import contextlib
+import os
 import types
 
 import h5py
 
 from ..base.dump_writer import DumpWriter
+from ..base.errors import InputError
+from ..base.inspected import refuse_bad_dump
 from ..capture.attention import AttentionCapture
 from ..capture.record import capture_prompt, write_header
 
@@ -47,8 +50,11 @@ class TaskDump:
 
 def is_of(path, source, created):
     """Whether a dump is the one that a process with these attributes has made."""
+    if not os.path.lexists(path):
+        return False
     try:
+        refuse_bad_dump(path)
         with h5py.File(path) as dump:
             return (dump.attrs.get("source"), dump.attrs.get("created")) == (source, created)
-    except OSError:
+    except (InputError, OSError):
         return False

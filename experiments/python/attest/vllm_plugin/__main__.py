@@ -8,6 +8,7 @@ import time
 
 from ..base.command import end_process, interruption_of, run_command
 from ..base.errors import InputError, UsageError, first_line
+from ..base.inspected import ADVICE, refuse_bad_dump
 from ..base.output_check import refuse_inputs
 from ..base.partial_folder import PartialFolder
 from ..base.progress import say as say_line
@@ -91,6 +92,8 @@ class Request:
         from .join import rank_of
 
         files = self.files(folder)
+        for path in files:
+            refuse_bad_dump(path, "a dump of the plugin", ADVICE)
         if files and len(files) == rank_of(files[0]).count():
             return True
         for path in files:

@@ -9,12 +9,12 @@ import numpy as np
 from ..base.dump_writer import DumpWriter, element_type, read_bits
 from ..base.errors import InputError, first_line
 from ..base.files import InputFile, in_quotes
+from ..base.inspected import OF_A_SAMPLE, refuse_unknown
 from .rank import Rank
 
 OF_ONE_REQUEST = ("created", "engine_rank")  # attributes of the root that need not be those of the other requests
 HEAD_AXIS = {"q": 1, "output": 1, "k": 0, "v": 0}
-OF_A_LAYER = {*HEAD_AXIS, "sinks", "cache_scales"}
-OF_A_SAMPLE = {"layers", "query_positions", "tokens", "spans", "span_labels"}  # data sets that inspect has looked at
+OF_A_LAYER = {*HEAD_AXIS, "sinks", "cache_scales"}  # of those that the ranks have parts of
 MOST_REFUSAL_BYTES = 8000
 
 
@@ -142,7 +142,7 @@ def _copy_sample(writer, parts):
     source = parts[0].file["samples"][parts[0].name]
     sample = writer.create_group(writer.file["samples"], parts[0].name, **dict(source.attrs))
     layers = writer.create_group(sample, "layers")
-    _refuse_unknown(source, OF_A_SAMPLE)
+    refuse_unknown(source, OF_A_SAMPLE)
     with writer.writing():
         for name in source:
             if name != "layers":
@@ -154,16 +154,9 @@ def _copy_sample(writer, parts):
     return len(layers)
 
 
-def _refuse_unknown(group, known):
-    """What inspect has not looked at may lead out of the file, or be of any size."""
-    for name in group:
-        if name not in known:
-            raise ValueError(f"{in_quotes(group.name)} has {in_quotes(name)}")
-
-
 def _copy_layer(writer, layers, number, groups, kv_copies):
     layer = writer.create_group(layers, number, **dict(groups[0].attrs))
-    _refuse_unknown(groups[0], OF_A_LAYER)
+    refuse_unknown(groups[0], OF_A_LAYER)
     for name in groups[0]:
         datasets = [group[name] for group in (groups[::kv_copies] if name in "kv" else groups)]
         if name == "cache_scales":  # every rank has them

@@ -9,6 +9,7 @@ import h5py
 import pytest
 
 from attest.base.dump_writer import DumpWriter
+from attest.base.inspected import OF_A_LAYER, OF_A_SAMPLE
 
 SOURCE = Path(os.environ.get("ATTEST_SOURCE_DIR", Path(__file__).resolve().parents[4]))
 TYPES = {"int64": "<i8", "int32": "<i4", "float32": "<f4", "string": "O"}
@@ -47,6 +48,11 @@ def test_every_name_is_a_field():
     for call, name in found:
         assert name in table(), (call, name)
         assert (table()[name][0] == "attribute") == (call == "write_header"), (call, name)
+
+
+def test_every_data_set_may_be_copied():
+    """What of a sample or layer is not known to the reader is refused before it is."""
+    assert OF_A_SAMPLE | OF_A_LAYER == {"layers"} | {name for name, (kind, _) in table().items() if kind != "attribute"}
 
 
 @pytest.mark.parametrize("gzip_level", [0, 4])
