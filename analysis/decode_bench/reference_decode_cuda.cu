@@ -222,12 +222,6 @@ std::vector<double> ReferenceDecode::masses(int sub_block) {
   return masses;
 }
 
-std::vector<double> ReferenceDecode::exact_scores(std::int64_t pair) {
-  score(16);
-  const std::int64_t count = inputs_.what.shape.group() * inputs_.what.length;
-  return to_host(refined_.data() + bytes_of(pair * count), count, stream_);
-}
-
 std::vector<double> ReferenceDecode::of_sub_blocks(int sub_block, const double* offsets) {
   const Shape shape = shape_of(inputs_);
   const std::int64_t subs = shape.blocks() * (kBlock / sub_block), count = inputs_.rows() * subs;

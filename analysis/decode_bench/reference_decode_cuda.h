@@ -40,9 +40,6 @@ class ReferenceDecode {
   /// Softmax mass of the sub-blocks of full blocks, [rows, sub_blocks]: their share of all full blocks.
   std::vector<double> masses(int sub_block);
 
-  /// The exact scores of all query heads of a pair, [G, length].
-  std::vector<double> exact_scores(std::int64_t pair);
-
   /// Attention over what was kept: of full blocks keys from thumbnail and e4m3 residual (16: the keys themselves).
   ReferenceOutput attend(int bits, const KeptBlocks& kept);
 

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #if ATTEST_HAS_CUDA
@@ -13,6 +12,7 @@
 
 #include "dumps/base/byte_size.h"
 #include "dumps/base/error.h"
+#include "dumps/base/text_parts.h"
 
 namespace attest {
 namespace {
@@ -50,17 +50,13 @@ Device all_usable(const std::vector<Gpu>& gpus) {
 
 /// The numbers of "cuda:<i>,<j>"; of "cuda" that of the first GPU. Throws UsageError for any other text.
 std::vector<int> parse_gpus(std::string_view text) {
-  constexpr std::string_view kCuda = "cuda";
-  if (text == kCuda) return {0};
+  if (text == "cuda") return {0};
   std::vector<int> gpus;
-  const char* const end = text.data() + text.size();
-  bool valid = text.starts_with(kCuda) && text.size() > kCuda.size() && text[kCuda.size()] == ':';
-  for (const char* at = text.data() + kCuda.size(); valid && at != end;) {
-    int index = 0;
-    const auto [stop, error] = std::from_chars(at + 1, end, index);
-    valid = error == std::errc{} && index >= 0 && (stop == end || *stop == ',');
-    gpus.push_back(index);
-    at = stop;
+  std::string_view numbers = text;
+  bool valid = take(numbers, "cuda:");
+  for (const std::string_view number : split(numbers, ',')) {
+    gpus.push_back(parse_whole<int>(number).value_or(-1));
+    valid = valid && gpus.back() >= 0;
   }
   if (!valid)
     throw UsageError(fmt::format(
@@ -88,12 +84,9 @@ std::vector<Gpu> visible_gpus() {
 }
 
 DeviceMemoryLimit parse_device_memory(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  while (unit.starts_with(' ')) unit.remove_prefix(1);
-  const bool valid = error == std::errc{} && number > 0;
-  if (valid && unit == "%" && number <= 100) return {.share = number / 100, .bytes = 0};
+  std::string_view unit = text;
+  const std::optional<double> number = take_number<double>(unit);
+  if (number && *number > 0 && *number <= 100 && trimmed(unit) == "%") return {.share = *number / 100, .bytes = 0};
   if (const std::optional<std::uint64_t> bytes = parse_byte_size(text)) return {.share = 0, .bytes = *bytes};
   throw UsageError(fmt::format(
       "--device-memory is '{}', expected a share of the GPU's memory such as 80%, or a size such as 12GiB", text));

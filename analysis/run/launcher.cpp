@@ -4,12 +4,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
+#include "dumps/base/text_parts.h"
 
 namespace attest {
 namespace {
@@ -30,9 +30,8 @@ class Variables {
   std::optional<int> number(const char* name, int minimum, int maximum) const {
     const std::optional<std::string> value = text(name);
     if (!value) return std::nullopt;
-    int number = 0;
-    const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), number);
-    if (error != std::errc{} || end != value->data() + value->size() || number < minimum || number > maximum)
+    const std::optional<int> number = parse_number<int>(*value);
+    if (!number || *number < minimum || *number > maximum)
       throw UsageError(
           fmt::format("{} is '{}', expected a whole number from {} to {}", name, excerpt(*value), minimum, maximum));
     return number;
@@ -84,29 +83,14 @@ Launch read_open_mpi(const Variables& variables) {
   return found;
 }
 
-/// The number at the start of `text`, which is taken off. Empty if there is none.
-std::optional<int> take_number(std::string_view& text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || number < 0) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return number;
-}
-
-bool take(std::string_view& text, std::string_view begin) {
-  if (!text.starts_with(begin)) return false;
-  text.remove_prefix(begin.size());
-  return true;
-}
-
 /// The number of tasks on a node, counted from 0, of a list such as "8(x2),4". Empty if it is malformed or too short.
 std::optional<int> slurm_tasks_on_node(std::string_view list, int node) {
   for (;;) {
-    const std::optional<int> tasks = take_number(list);
+    const std::optional<int> tasks = take_index(list);
     if (!tasks) return std::nullopt;
     int nodes = 1;
     if (take(list, "(x")) {
-      const std::optional<int> repeated = take_number(list);
+      const std::optional<int> repeated = take_index(list);
       if (!repeated || !take(list, ")")) return std::nullopt;
       nodes = *repeated;
     }

@@ -6,21 +6,10 @@
 
 #include "analysis/results/study_difference.h"
 #include "dumps/base/json.h"
+#include "dumps/base/json_numbers.h"
 
 namespace attest {
 namespace {
-
-/// JSON has no infinity.
-Json number(double value) {
-  if (std::isinf(value)) return "inf";
-  return value;
-}
-
-Json numbers(const std::vector<double>& values) {
-  Json list = Json::array();
-  for (const double value : values) list.push_back(number(value));
-  return list;
-}
 
 Json selector_json(const StudySelector& selector) {
   std::vector<double> settings;
@@ -29,7 +18,7 @@ Json selector_json(const StudySelector& selector) {
           {"selector", selector.name},
           {"options", parse_json(selector.options_json)},
           {"setting", name_of(selector.kind)},
-          {"settings", numbers(settings)},
+          {"settings", list_of_numbers(settings)},
           {"setting_labels", selector.setting_labels}};
 }
 
@@ -55,8 +44,8 @@ std::string configuration_json(const Study& study, const Provenance& provenance)
                    {"device", provenance.device},
                    {"precision", provenance.precision},
                    {"selectors", selectors},
-                   {"salient_delta", number(study.salient_delta)},
-                   {"lambdas", numbers(study.lambdas)},
+                   {"salient_delta", number_or_text(study.salient_delta)},
+                   {"lambdas", list_of_numbers(study.lambdas)},
                    {"dumps", dumps}};
   if (!provenance.head_weights.empty()) document["head_weights"] = "from the last file";
   for (std::size_t i = study.dumps.size(); i < provenance.inputs.size(); ++i) {

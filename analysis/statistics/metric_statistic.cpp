@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
+#include "dumps/base/text_parts.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -62,11 +62,9 @@ bool has_deficit(const MetricInfo& info) { return badness_of(info) == Badness::d
 
 /// NN or NN.N as a share of 1.
 std::optional<double> level_of(std::string_view text) {
-  double percent = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent, std::chars_format::fixed);
-  if (error != std::errc{} || end != text.data() + text.size() || !(percent >= 0 && percent <= 100))
-    return std::nullopt;
-  return percent / 100;
+  const std::optional<double> percent = parse_number<double>(text, std::chars_format::fixed);
+  if (!percent || !(*percent >= 0 && *percent <= 100)) return std::nullopt;
+  return *percent / 100;
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
 #include <limits>
 
 #include "dumps/base/json_place.h"
+#include "dumps/base/text_parts.h"
 #include "dumps/dump_info.h"
 
 namespace attest {
@@ -14,16 +14,9 @@ namespace {
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
 
-void expect_value(const JsonPlace& at, const Json& expected) {
-  if (at.is_missing() || at.value() != expected) at.refuse(expected.dump());
-}
-
 int layer_number(const std::string& name, const JsonPlace& at, int num_layers) {
-  int number = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error != std::errc{} || std::to_string(number) != name || number < 0 || number >= num_layers)
-    throw InputError(fmt::format("{} has no number of a layer from 0 to {} as its name", at.name(), num_layers - 1));
-  return number;
+  if (const std::optional<int> number = parse_index(name, num_layers)) return *number;
+  throw InputError(fmt::format("{} has no number of a layer from 0 to {} as its name", at.name(), num_layers - 1));
 }
 
 }  // namespace
@@ -31,8 +24,8 @@ int layer_number(const std::string& name, const JsonPlace& at, int num_layers) {
 HeadWeights read_head_weights(const std::string& path) {
   const Json json = read_json_object(path, "head weights", kMaxBytes);
   const JsonPlace document(json, path);
-  expect_value(document["format"], kHeadWeightsFormat);
-  expect_value(document["format_version"], kHeadWeightsVersion);
+  document["format"].must_be(kHeadWeightsFormat);
+  document["format_version"].must_be(kHeadWeightsVersion);
   const auto count = [&](const char* name) { return static_cast<int>(document[name].whole(1, kLargestCount)); };
   HeadWeights found{.path = path,
                     .model = document["model"].text(),

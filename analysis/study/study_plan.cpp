@@ -72,15 +72,6 @@ void check_layers(const std::set<int>& known, const std::vector<std::pair<int, i
                                ranges_text(missing), known.empty() ? "none" : ranges_text(ranges_of(known))));
 }
 
-/// The first few of a list: "'a' (3), 'b' (1) and 7 more".
-std::string some_of(const std::vector<std::string>& all) {
-  constexpr std::size_t kShown = 3;
-  const std::vector<std::string> first(all.begin(),
-                                       all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kShown)));
-  const std::string rest = all.size() > kShown ? fmt::format(" and {} more", all.size() - kShown) : "";
-  return fmt::format("{}{}", join(first, ", "), rest);
-}
-
 std::vector<std::size_t> chosen_queries(const SampleInfo& sample, const QueryChoice& choice) {
   const std::vector<std::int64_t>& all = sample.query_positions;
   std::vector<std::size_t> indices(all.size());
@@ -158,10 +149,10 @@ StudyPlan plan_study(std::span<const DumpInfo* const> dumps, Study& study) {
   if (plan.units.empty()) throw UsageError("no sample is left to study");
   if (!without.empty())
     plan.notices.push_back(
-        fmt::format("samples without any of the chosen layers or queries are left out: {}", some_of(without)));
+        fmt::format("samples without any of the chosen layers or queries are left out: {}", first_few(without, 3)));
   if (!with_fewer.empty())
     plan.notices.push_back(fmt::format("--queries last:{}: all queries are taken of the samples that have fewer: {}",
-                                       choice.queries.last, some_of(with_fewer)));
+                                       choice.queries.last, first_few(with_fewer, 3)));
   return plan;
 }
 

@@ -1,19 +1,19 @@
 // Compares settings as typed with those of a study.
 #include "analysis/study/typed_setting.h"
 
-#include <charconv>
 #include <optional>
+
+#include "dumps/base/text_parts.h"
 
 namespace attest {
 namespace {
 
 /// A number with or without '%'; empty for other texts.
 std::optional<Setting> parse_setting(std::string_view text) {
-  Setting setting{.percent = text.ends_with('%')};
-  if (setting.percent) text.remove_suffix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), setting.value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return setting;
+  const bool percent = text.ends_with('%');
+  if (percent) text.remove_suffix(1);
+  const std::optional<double> value = parse_number<double>(text);
+  return value ? std::optional(Setting{.value = *value, .percent = percent}) : std::nullopt;
 }
 
 }  // namespace

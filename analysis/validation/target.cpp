@@ -4,24 +4,18 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "analysis/metrics/metric.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
+#include "dumps/base/text_parts.h"
 
 namespace attest {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(' ');
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(' ') + 1 - first);
-}
 
 [[noreturn]] void fail(std::string_view text, std::string_view reason) {
   throw UsageError(fmt::format("--target '{}': {}", printable(text), reason));
@@ -94,9 +88,10 @@ Target parse_target(std::string_view text) {
   Target target{
       .quantity = quantity_of(text, trimmed(text.substr(0, sign))), .at_least = text[sign] == '>', .text = {}};
   const std::string_view number = trimmed(text.substr(sign + 2));
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), target.value);
-  if (error != std::errc{} || end != number.data() + number.size() || !std::isfinite(target.value))
+  const std::optional<double> value = parse_number<double>(number);
+  if (!value || !std::isfinite(*value))
     fail(text, fmt::format("expected a number after {}, found '{}'", text.substr(sign, 2), printable(number)));
+  target.value = *value;
   const Better better = target.quantity.info.better;
   const bool higher = (better == Better::higher) != target.quantity.deficit;
   if (better != Better::neither && higher != target.at_least)

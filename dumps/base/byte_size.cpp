@@ -3,8 +3,9 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
 #include <utility>
+
+#include "dumps/base/text_parts.h"
 
 namespace attest {
 
@@ -12,14 +13,12 @@ std::optional<std::uint64_t> parse_byte_size(std::string_view text) {
   constexpr std::pair<std::string_view, double> kUnits[] = {
       {"", 1},         {"B", 1},        {"KB", 1e3},     {"MB", 1e6},   {"GB", 1e9},   {"TB", 1e12},  {"KiB", 0x1p10},
       {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"K", 0x1p10}, {"M", 0x1p20}, {"G", 0x1p30}, {"T", 0x1p40}};
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  while (unit.starts_with(' ')) unit.remove_prefix(1);
-  if (error != std::errc{} || !(number > 0)) return std::nullopt;
+  const std::optional<double> number = take_number<double>(text);
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  if (!number || !(*number > 0)) return std::nullopt;
   for (const auto& [name, factor] : kUnits)
-    if (unit == name && number * factor >= 1 && number * factor < 0x1p60)
-      return static_cast<std::uint64_t>(number * factor);
+    if (text == name && *number * factor >= 1 && *number * factor < 0x1p60)
+      return static_cast<std::uint64_t>(*number * factor);
   return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,17 @@ std::string join(const Values& values, std::string_view separator) {
     text += fmt::format("{}", value);
   }
   return text;
+}
+
+/// "a, b and 7 more": at most `maximum` of the values, each as `word` writes it.
+template <class Values, class Word = std::identity>
+std::string first_few(const Values& values, std::size_t maximum, std::string_view separator = ", ", Word word = {}) {
+  std::string text;
+  std::size_t shown = 0;
+  for (auto value = values.begin(); value != values.end() && shown < maximum; ++value)
+    text += fmt::format("{}{}", shown++ == 0 ? "" : separator, word(*value));
+  if (shown == values.size()) return text;
+  return fmt::format("{}{} and {} more", text, separator == ", " ? "" : ";", values.size() - shown);
 }
 
 /// "1 sample", "12 samples".

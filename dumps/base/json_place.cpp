@@ -27,6 +27,10 @@ void JsonPlace::refuse(std::string_view expected) const {
   throw InputError(fmt::format("{} is {}, expected {}", name(), found, expected));
 }
 
+void JsonPlace::must_be(const Json& expected) const {
+  if (is_missing() || value() != expected) refuse(expected.dump());
+}
+
 std::string JsonPlace::name() const { return place_.empty() ? file_ : fmt::format("{}: {}", file_, place_); }
 
 JsonPlace JsonPlace::operator[](std::string_view name) const {

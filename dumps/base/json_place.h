@@ -51,6 +51,9 @@ class JsonPlace {
   /// Calls `each` with the name of each member and its place.
   void for_members(const std::function<void(const std::string& name, const JsonPlace& member)>& each) const;
 
+  /// Refuses any other value, and none.
+  void must_be(const Json& expected) const;
+
   /// Throws what the others do. `expected`: "a text".
   [[noreturn]] void refuse(std::string_view expected) const;
 

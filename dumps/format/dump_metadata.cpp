@@ -4,12 +4,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
+#include "dumps/base/text_parts.h"
 #include "dumps/format/dump_fields.h"
 #include "dumps/format/format_names.h"
 #include "dumps/hdf5/dataset.h"
@@ -148,13 +148,8 @@ DumpInfo read_header(const Group& root) {
 }
 
 int layer_number(const Group& layers, const std::string& name, int num_layers) {
-  int number = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  const bool decimal = error == std::errc() && end == name.data() + name.size() && std::to_string(number) == name;
-  if (!decimal || number < 0 || number >= num_layers) {
-    layers.fail(fmt::format("'{}' is no layer number, expected 0 to {} (num_layers - 1)", name, num_layers - 1));
-  }
-  return number;
+  if (const std::optional<int> number = parse_index(name, num_layers)) return *number;
+  layers.fail(fmt::format("'{}' is no layer number, expected 0 to {} (num_layers - 1)", name, num_layers - 1));
 }
 
 std::map<int, LayerInfo> read_layers(const Group& group, int num_layers, Axes& axes) {

@@ -34,6 +34,9 @@ DumpCheck check_dump(const DumpReader& dump, const CheckProgress& progress = {})
 std::int64_t value_bytes(const DumpReader& dump, std::size_t sample);
 std::int64_t value_bytes(const DumpReader& dump);
 
+/// A value in a table; "-" for NaN.
+std::string float_text(float value);
+
 std::string summary_text(const DumpReader& dump);
 Json summary_json(const DumpReader& dump);
 

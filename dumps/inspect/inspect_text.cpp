@@ -105,8 +105,6 @@ std::string spans_text(const SampleInfo& sample) {
   return text;
 }
 
-std::string float_text(float value) { return std::isnan(value) ? "-" : fmt::format("{:.5g}", value); }
-
 std::string finding_text(const HeadFinding& finding) {
   if (finding.all_zero) return "every value is zero";
   return fmt::format("{} NaN, {} infinite, the first at token {}", finding.num_nan, finding.num_infinite,
@@ -128,6 +126,8 @@ std::string ranges_text(const std::vector<std::int64_t>& numbers, std::size_t ma
   }
   return text;
 }
+
+std::string float_text(float value) { return std::isnan(value) ? "-" : fmt::format("{:.5g}", value); }
 
 std::string summary_text(const DumpReader& dump) {
   const DumpInfo& info = dump.info();

@@ -1,25 +1,25 @@
 // The JSON of an audit.
 #include <cmath>
 
+#include "dumps/base/json_numbers.h"
 #include "experiments/audit/audit_report.h"
 
 namespace attest {
 namespace {
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-
 Json errors_json(const HeadErrors& errors) {
-  return {
-      {"error", number(errors.error)}, {"lse_difference", number(errors.lse_difference)}, {"beyond", errors.beyond}};
+  return {{"error", finite_or_null(errors.error)},
+          {"lse_difference", finite_or_null(errors.lse_difference)},
+          {"beyond", errors.beyond}};
 }
 
 Json departure_json(const LayerAudit& layer) {
   if (!layer.first) return {};
   return {{"position", layer.first->position},
           {"head", layer.first->head},
-          {"error", number(layer.first->fit.error)},
+          {"error", finite_or_null(layer.first->fit.error)},
           {"bound", layer.first->fit.bound},
-          {"lse_difference", number(layer.first->fit.lse_difference)}};
+          {"lse_difference", finite_or_null(layer.first->fit.lse_difference)}};
 }
 
 Json candidates_json(const std::vector<TestedHypothesis>& candidates) {
@@ -28,8 +28,8 @@ Json candidates_json(const std::vector<TestedHypothesis>& candidates) {
     list.push_back({{"kind", candidate.kind},
                     {"text", candidate.text},
                     {"rows_within", candidate.within},
-                    {"note", candidate.note.empty() ? Json() : Json(candidate.note)},
-                    {"error", number(candidate.error)},
+                    {"note", text_or_null(candidate.note)},
+                    {"error", finite_or_null(candidate.error)},
                     {"bound", candidate.bound}});
   return list;
 }
@@ -57,7 +57,7 @@ Json layer_json(const AuditedLayer& one) {
   return {{"layer", audit.layer},
           {"sample", one.sample},
           {"expected_attention", audit.expected},
-          {"own_rounding", audit.own_rounding.empty() ? Json() : Json(audit.own_rounding)},
+          {"own_rounding", text_or_null(audit.own_rounding)},
           {"element_type", name_of(one.element_type)},
           {"output_type", name_of(one.output_type)},
           {"rows", audit.rows},
@@ -78,7 +78,6 @@ Json audit_json(const AuditReport& report) {
     first = {{"layer", departure->audit.layer}, {"sample", departure->sample}};
     first.update(departure_json(departure->audit));
   }
-  const auto text_or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
   return {{"text", audit_text(report)},
           {"dump", report.dump.path},
           {"engine", text_or_null(report.dump.engine)},

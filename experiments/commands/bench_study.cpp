@@ -9,6 +9,7 @@
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
 #include "dumps/base/temporary_folder.h"
+#include "dumps/base/text_parts.h"
 #include "dumps/synthetic/dump.h"
 #include "experiments/bench/study_bench.h"
 #include "experiments/bench/study_scaling.h"
@@ -162,11 +163,8 @@ void run_scaling(const StudyBenchCommand& options, const GlobalOptions& global) 
 std::vector<std::string> single_selectors(const std::vector<std::string>& texts) {
   std::vector<std::string> found;
   for (const std::string& text : texts) {
-    std::size_t begin = 0;
-    for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
-      end = text.find(':') == std::string::npos ? text.find(',', begin) : std::string::npos;
-      found.push_back(text.substr(begin, end - begin));
-    }
+    const auto items = text.find(':') == std::string::npos ? split(text, ',') : std::vector<std::string_view>{text};
+    found.insert(found.end(), items.begin(), items.end());
   }
   return found;
 }

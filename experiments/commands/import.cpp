@@ -1,7 +1,6 @@
 // attest import: makes a dump from safetensors or npz files.
 #include <fmt/core.h>
 
-#include <charconv>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +8,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/json.h"
+#include "dumps/base/text_parts.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/cli/process/python_module.h"
 #include "experiments/cli/process/version.h"
@@ -36,13 +36,10 @@ constexpr int kMaxLayers = 1 << 20, kMaxRecorded = 1 << 20;
 using Span = std::pair<std::int64_t, std::int64_t>;
 
 Span parse_span(const std::string& text) {
-  Span span;
-  const char* end = text.data() + text.size();
-  const auto begin = std::from_chars(text.data(), end, span.first);
-  if (begin.ec == std::errc{} && begin.ptr != end && *begin.ptr == ':') {
-    const auto rest = std::from_chars(begin.ptr + 1, end, span.second);
-    if (rest.ec == std::errc{} && rest.ptr == end) return span;
-  }
+  std::string_view rest = text;
+  const std::optional<std::int64_t> begin = take_number<std::int64_t>(rest);
+  const std::optional<std::int64_t> end = take(rest, ":") ? parse_number<std::int64_t>(rest) : std::nullopt;
+  if (begin && end) return {*begin, *end};
   throw UsageError(fmt::format("--span: '{}' is not BEGIN:END", text));
 }
 

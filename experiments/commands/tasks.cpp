@@ -13,6 +13,7 @@
 #include "analysis/torch_ops/attend.h"
 #include "dumps/base/error.h"
 #include "dumps/base/json.h"
+#include "dumps/base/json_numbers.h"
 #include "dumps/base/printable.h"
 #include "experiments/cli/options/output_file.h"
 #include "experiments/cli/options/selector_grids.h"
@@ -85,18 +86,12 @@ struct TasksCommand {
   std::map<std::string, bool> flags;
 };
 
-/// Byte for byte the number that was typed; JSON has no infinity.
-Json number(double value) {
-  if (std::isinf(value)) return "inf";
-  return value;
-}
-
 /// The fields that python/attest/tasks/runs.py reads.
 Json selector_json(const StudySelector& selector, const std::string& text) {
   Json settings = Json::array();
   for (std::size_t s = 0; s < selector.grid.size(); ++s)
     settings.push_back(
-        Json::array({number(selector.grid[s].value), selector.grid[s].percent, selector.setting_labels[s]}));
+        Json::array({number_or_text(selector.grid[s].value), selector.grid[s].percent, selector.setting_labels[s]}));
   return {{"label", selector.label},
           {"selector", selector.name},
           {"text", text},

@@ -7,6 +7,7 @@
 
 #include "analysis/statistics/not_defined.h"
 #include "dumps/base/json.h"
+#include "dumps/base/json_numbers.h"
 #include "experiments/compare/comparison_formats.h"
 #include "experiments/compare/comparison_sentences.h"
 #include "plots/table.h"
@@ -26,14 +27,6 @@ std::string_view word_of(ChangeVerdict verdict) {
   return "too few prompts to tell";
 }
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
-Json numbers(const std::vector<double>& values) {
-  Json list = Json::array();
-  for (const double value : values) list.push_back(number(value));
-  return list;
-}
-
 Json json_of(const ComparedFile& file, const std::vector<std::string>& only_prompts,
              const std::vector<std::string>& only_selectors) {
   return {{"path", file.path},     {"version", file.version},       {"git_commit", file.git_commit},
@@ -45,18 +38,18 @@ Json json_of(const ComparedRow& row) {
           {"selector_2", row.second_label},
           {"setting", name_of(row.kind)},
           {"setting_label", row.setting_label},
-          {"setting_2", row.second_setting.empty() ? Json() : Json(row.second_setting)},
+          {"setting_2", text_or_null(row.second_setting)},
           {"io_1", row.io ? Json(row.io->first) : Json()},
           {"io_2", row.io ? Json(row.io->second) : Json()},
           {"metric", row.metric.name()},
           {"unit", row.metric.info.unit},
           {"prompts", row.prompts},
           {"infinite_prompts", row.infinite},
-          {"mean_1", number(row.first)},
-          {"mean_2", number(row.second)},
-          {"difference", number(row.test.mean)},
-          {"low", number(row.test.low)},
-          {"high", number(row.test.high)},
+          {"mean_1", finite_or_null(row.first)},
+          {"mean_2", finite_or_null(row.second)},
+          {"difference", finite_or_null(row.test.mean)},
+          {"low", finite_or_null(row.test.low)},
+          {"high", finite_or_null(row.test.high)},
           {"p", row.test.p},
           {"p_holm", row.adjusted_p},
           {"equal", row.equal},
@@ -106,9 +99,9 @@ Json comparison_json(const Comparison& comparison) {
                      {"setting_label", row->setting_label},
                      {"metric", row->metric.metric},
                      {"heads", found.heads},
-                     {"difference", numbers(found.mean)},
+                     {"difference", list_of_numbers(found.mean, finite_or_null)},
                      {"prompts", found.prompts},
-                     {"same_sign", numbers(shares)}});
+                     {"same_sign", list_of_numbers(shares, finite_or_null)}});
   }
   return {{"model", comparison.model},
           {"study_1", json_of(comparison.first, comparison.prompts.only_first, comparison.selectors.only_first)},

@@ -15,12 +15,8 @@
 namespace attest {
 namespace {
 
-/// "a, b, c and 4 more".
-std::string first_few(const std::vector<std::string>& texts, std::size_t maximum = 5) {
-  std::vector<std::string> shown;
-  for (std::size_t i = 0; i < std::min(texts.size(), maximum); ++i) shown.push_back(excerpt(texts[i], 100));
-  const std::string text = fmt::format("{}", join(shown, ", "));
-  return texts.size() > maximum ? fmt::format("{} and {} more", text, texts.size() - maximum) : text;
+std::string few(const std::vector<std::string>& names, std::size_t maximum = 5) {
+  return first_few(names, maximum, ", ", [](const std::string& name) { return excerpt(name, 100); });
 }
 
 std::string file_text(std::string_view name, const ComparedFile& file) {
@@ -54,13 +50,11 @@ std::string lone_sentence(std::string_view file, const std::vector<std::string>&
                           const std::vector<std::string>& labels, const std::vector<std::string>& settings,
                           bool by_bytes = false) {
   std::vector<std::string> parts;
-  if (!prompts.empty())
-    parts.push_back(fmt::format("{} ({})", counted(std::ssize(prompts), "prompt"), first_few(prompts)));
-  if (!labels.empty())
-    parts.push_back(fmt::format("{} ({})", counted(std::ssize(labels), "selector"), first_few(labels)));
+  if (!prompts.empty()) parts.push_back(fmt::format("{} ({})", counted(std::ssize(prompts), "prompt"), few(prompts)));
+  if (!labels.empty()) parts.push_back(fmt::format("{} ({})", counted(std::ssize(labels), "selector"), few(labels)));
   if (!settings.empty())
-    parts.push_back(by_bytes ? fmt::format("{}, as R2 has no setting that reads as little", first_few(settings))
-                             : first_few(settings));
+    parts.push_back(by_bytes ? fmt::format("{}, as R2 has no setting that reads as little", few(settings))
+                             : few(settings));
   return parts.empty() ? "" : fmt::format("Not compared, in {} alone: {}.", file, join(parts, "; "));
 }
 
@@ -79,7 +73,7 @@ std::string left_out_sentence(const Comparison& comparison) {
   for (const auto& [prompt, layer] : comparison.left_out)
     places.push_back(fmt::format("{} layer {}", excerpt(prompt, 60), layer));
   return fmt::format("Left out of both, because a study did not compute {}: {}.", places.size() == 1 ? "it" : "them",
-                     first_few(places));
+                     few(places));
 }
 
 /// What each matched pair of settings reads.
@@ -96,7 +90,7 @@ std::string bytes_sentence(const Comparison& comparison) {
   return pairs.empty()
              ? ""
              : fmt::format("Matched by bytes, R2's setting that reads most without reading more than R1's: {}.",
-                           first_few(pairs, 8));
+                           few(pairs, 8));
 }
 
 std::string infinite_sentence(const Comparison& comparison) {
@@ -104,7 +98,7 @@ std::string infinite_sentence(const Comparison& comparison) {
   for (const ComparedRow& row : comparison.rows)
     if (row.infinite > 0)
       rows.push_back(fmt::format("{} ({})", row_name(row), counted(static_cast<std::int64_t>(row.infinite), "prompt")));
-  return rows.empty() ? "" : fmt::format("Prompts with an infinite value are left out of {}.", first_few(rows, 3));
+  return rows.empty() ? "" : fmt::format("Prompts with an infinite value are left out of {}.", few(rows, 3));
 }
 
 std::string prompts_text(const Comparison& comparison) {
@@ -203,7 +197,7 @@ std::vector<std::string> header_sentences(const Comparison& comparison) {
     sentences.push_back(
         fmt::format("io_ratio of {} counts the bytes of the scan in one file alone (scan_bytes is 0 in "
                     "the other).",
-                    first_few(comparison.one_counts_scan)));
+                    few(comparison.one_counts_scan)));
   std::erase(sentences, "");
   return sentences;
 }
@@ -247,8 +241,7 @@ std::string summary_sentence(const Comparison& comparison) {
   std::string text = rows == 1 ? "The row changed"
                                : fmt::format("Of {} rows {} changed", rows,
                                              changes.empty() ? "none" : fmt::format("{}", changes.size()));
-  for (std::size_t i = 0; i < std::min(changes.size(), kListed); ++i) text += (i == 0 ? ": " : "; ") + changes[i];
-  if (changes.size() > kListed) text += fmt::format("; and {} more", changes.size() - kListed);
+  if (!changes.empty()) text += ": " + first_few(changes, kListed, "; ");
   const std::size_t none = count(ChangeVerdict::no_evidence) - equal;
   if (none > 0) text += fmt::format(". {} {} no evidence of a change", none, none == 1 ? "shows" : "show");
   if (equal > 0) text += fmt::format(". {} {} equal", equal, equal == 1 ? "is" : "are");

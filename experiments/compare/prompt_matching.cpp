@@ -20,11 +20,7 @@ namespace {
 
 /// A few names, for a sentence.
 std::string some_names(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 3;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
-    text += fmt::format("{}'{}'", i == 0 ? "" : ", ", excerpt(names[i]));
-  return names.size() > kShown ? fmt::format("{} and {} more", text, names.size() - kShown) : text;
+  return first_few(names, 3, ", ", [](const std::string& name) { return fmt::format("'{}'", excerpt(name)); });
 }
 
 /// The content hash of each dump in the manifest; empty where there is none.

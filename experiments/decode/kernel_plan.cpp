@@ -4,9 +4,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "dumps/base/error.h"
+#include "dumps/base/text_parts.h"
 #include "experiments/decode/kernel_report.h"
 
 namespace attest {
@@ -87,13 +87,12 @@ int memory_order(const KernelSpec& spec) {
   return spec.scan.empty() ? 0 : std::stoi(spec.scan);
 }
 
-bool parse_length(std::string_view text, std::int64_t& length) {
+/// From 1 to kMaxLength; 0 for other texts.
+std::int64_t parse_length(std::string_view text) {
   const bool kilo = text.ends_with('K') || text.ends_with('k');
   if (kilo) text.remove_suffix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
-  if (error != std::errc{} || end != text.data() + text.size() || length < 1 || length > kMaxLength) return false;
-  if (kilo) length *= 1024;
-  return length <= kMaxLength;
+  const std::int64_t number = parse_number<std::int64_t>(text).value_or(0), unit = kilo ? 1024 : 1;
+  return number >= 1 && number <= kMaxLength / unit ? number * unit : 0;
 }
 
 }  // namespace
@@ -127,23 +126,19 @@ std::vector<std::int64_t> parse_lengths(std::string_view text, std::string_view 
         option, part));
   };
   std::vector<std::int64_t> lengths;
-  for (std::string_view rest = text;;) {
-    const std::size_t comma = rest.find(',');
-    const std::string_view part = rest.substr(0, comma);
+  for (const std::string_view part : split(text, ',')) {
     const std::size_t dots = part.find("..");
-    std::int64_t first = 0, last = 0;
-    if (!parse_length(part.substr(0, dots), first)) refuse(part);
-    last = first;
-    if (dots != std::string_view::npos && (!parse_length(part.substr(dots + 2), last) || last < first)) refuse(part);
+    const std::int64_t first = parse_length(part.substr(0, dots));
+    const std::int64_t last = dots == std::string_view::npos ? first : parse_length(part.substr(dots + 2));
+    if (first == 0 || last < first) refuse(part);
     for (std::int64_t length = first; length <= last; length *= 2) {
       if (std::ranges::find(lengths, length) != lengths.end())
         throw UsageError(fmt::format("{}: {} tokens are there twice", option, length));
       lengths.push_back(length);
     }
     if (lengths.size() > kMaxLengths) throw UsageError(fmt::format("{}: more than {} lengths", option, kMaxLengths));
-    if (comma == std::string_view::npos) return lengths;
-    rest.remove_prefix(comma + 1);
   }
+  return lengths;
 }
 
 }  // namespace attest

@@ -3,13 +3,11 @@
 
 #include "analysis/results/manifest_inputs.h"
 #include "dumps/base/json.h"
+#include "dumps/base/json_numbers.h"
 #include "experiments/decode/kernel_report.h"
 
 namespace attest {
 namespace {
-
-Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json json_of(const KernelMachine& m) {
   return {{"gpu", m.gpu},
@@ -18,8 +16,8 @@ Json json_of(const KernelMachine& m) {
           {"driver", m.driver},
           {"cuda_runtime", m.cuda_runtime},
           {"torch", text_or_null(m.torch)},
-          {"sm_clock_mhz", number_or_null(m.sm_clock_mhz)},
-          {"memory_clock_mhz", number_or_null(m.memory_clock_mhz)},
+          {"sm_clock_mhz", finite_or_null(m.sm_clock_mhz)},
+          {"memory_clock_mhz", finite_or_null(m.memory_clock_mhz)},
           {"copy_bytes_per_second", m.copy_bytes_per_second}};
 }
 
@@ -34,16 +32,16 @@ Json json_of(const KernelData& data) {
 
 Json json_of(const std::optional<KernelFidelity>& fidelity) {
   if (!fidelity) return {};
-  return {{"recall_mean", number_or_null(fidelity->recall_mean)},
-          {"recall_min", number_or_null(fidelity->recall_min)},
-          {"lse_error_mean", number_or_null(fidelity->lse_error_mean)},
-          {"lse_error_max", number_or_null(fidelity->lse_error_max)}};
+  return {{"recall_mean", finite_or_null(fidelity->recall_mean)},
+          {"recall_min", finite_or_null(fidelity->recall_min)},
+          {"lse_error_mean", finite_or_null(fidelity->lse_error_mean)},
+          {"lse_error_max", finite_or_null(fidelity->lse_error_max)}};
 }
 
 Json json_of(const KernelCheck& check) {
   return {{"against", check.against},
-          {"largest_output_error", number_or_null(check.largest_output_error)},
-          {"largest_lse_error", number_or_null(check.largest_lse_error)},
+          {"largest_output_error", finite_or_null(check.largest_output_error)},
+          {"largest_lse_error", finite_or_null(check.largest_lse_error)},
           {"blocks_differing", check.blocks_differing},
           {"blocks", check.blocks}};
 }
@@ -60,13 +58,13 @@ Json json_of(const KernelMeasurement& m) {
           {"rule", text_or_null(m.rule)},
           {"launches", text_or_null(m.launches)},
           {"setting", {{"kind", m.setting.kind}, {"value", m.setting.value}}},
-          {"delta", number_or_null(m.delta)},
-          {"keep_ratio", number_or_null(m.keep_ratio)},
-          {"io_ratio", number_or_null(m.io_ratio)},
+          {"delta", finite_or_null(m.delta)},
+          {"keep_ratio", finite_or_null(m.keep_ratio)},
+          {"io_ratio", finite_or_null(m.io_ratio)},
           {"bytes", m.bytes},
           {"floor_microseconds", m.floor_microseconds},
           {"microseconds", m.microseconds},
-          {"median_microseconds", number_or_null(m.median_microseconds)},
+          {"median_microseconds", finite_or_null(m.median_microseconds)},
           {"fidelity", json_of(m.fidelity)},
           {"check", json_of(m.check)}};
 }

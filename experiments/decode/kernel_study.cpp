@@ -13,13 +13,12 @@
 #include "analysis/run/input_hashes.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
+#include "experiments/decode/kernel_text.h"
 
 namespace attest {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view kMaker = "NVIDIA ";
 
 /// FFD first, by kind and value of its setting; then other methods, the dense baselines last.
 auto curve_order(const KernelPoint& p) {
@@ -135,7 +134,7 @@ std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& pat
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const std::string& gpu = studies[i].report_.machine.gpu;
     const std::string file = fs::path(paths[i]).stem().string();
-    studies[i].title_ = gpu.starts_with(kMaker) ? gpu.substr(kMaker.size()) : gpu;
+    studies[i].title_ = gpu_title(gpu);
     if (gpus[gpu] > 1) studies[i].title_ += fmt::format(" ({})", files[file] == 1 ? file : paths[i]);
     studies[i].curves_ = curves;
     studies[i].lengths_ = lengths;

@@ -99,6 +99,11 @@ std::string length_text(std::int64_t tokens) {
   return tokens % kKibi == 0 ? fmt::format("{}K", tokens / kKibi) : fmt::format("{}", tokens);
 }
 
+std::string gpu_title(const std::string& gpu) {
+  constexpr std::string_view kMaker = "NVIDIA ";
+  return gpu.starts_with(kMaker) ? gpu.substr(kMaker.size()) : gpu;
+}
+
 std::string setting_text(const KernelSetting& setting) {
   if (setting.kind == "none") return {};
   if (setting.kind == "keep") return fmt::format("keep {:.3g} %", 100 * setting.value);

@@ -18,4 +18,7 @@ std::string length_text(std::int64_t tokens);
 /// "delta 5", "keep 6 %"; empty if the method has no setting.
 std::string setting_text(const KernelSetting& setting);
 
+/// The name of a GPU without its maker.
+std::string gpu_title(const std::string& gpu);
+
 }  // namespace attest

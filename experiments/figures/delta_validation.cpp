@@ -6,6 +6,7 @@
 
 #include "experiments/figures/delta_tables.h"
 #include "experiments/figures/figures.h"
+#include "experiments/study_view/quality_axes.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
 
@@ -14,7 +15,6 @@ namespace delta_validation_figure {
 
 Figure curves_figure(const ModelStudy& study, const std::vector<DeltaValidation>& validations,
                      const ExperimentOptions& options) {
-  constexpr double kMinDeficit = 1e-6, kMinError = 1e-3;  // smaller ones decide nothing
   struct Shown {
     const char *title, *label;
     std::vector<const char*> columns;
@@ -33,7 +33,7 @@ Figure curves_figure(const ModelStudy& study, const std::vector<DeltaValidation>
     panel.y.factor = shown.factor;
     panel.y.scale = shown.scale;
     if (shown.scale == Scale::deficit) panel.y.floor = kMinDeficit;
-    if (shown.scale == Scale::logarithmic && shown.factor == 1) panel.y.floor = kMinError;
+    if (shown.scale == Scale::logarithmic && shown.factor == 1) panel.y.floor = kSmallestRelevantError;
     panel.show_x = figure.panels.size() >= 2;
     for (const DeltaValidation& v : validations)
       for (std::size_t c = 0; c < shown.columns.size(); ++c) {

@@ -163,7 +163,6 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
   }
   constexpr std::size_t kMax = 6;
   const std::size_t total = places.size();
-  places.resize(std::min(total, kMax));
   findings.push_back(
       {.text =
            total == 0
@@ -171,11 +170,10 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
                      "In no layer and at no lambda does the mean measured tail exceed the bound with the steps of "
                      "each block; in single rows (query, head) it does in up to {} (paper's form: {}).",
                      percent_in_words(above_block), percent_in_words(above_paper))
-               : fmt::format("The mean measured tail exceeds the bound with the steps of each block in {}{}; in single "
+               : fmt::format("The mean measured tail exceeds the bound with the steps of each block in {}; in single "
                              "rows (query, head) in up to {} (paper's form: {}): the noise is not both independent and "
                              "of mean zero there.",
-                             join(places, ", "), total > kMax ? fmt::format(" and {} more", total - kMax) : "",
-                             percent_in_words(above_block), percent_in_words(above_paper)),
+                             first_few(places, kMax), percent_in_words(above_block), percent_in_words(above_paper)),
        .severity = total == 0 ? Severity::good : Severity::warning,
        .number = fmt::format("{} exceeded", total)});
   findings.push_back(

@@ -78,11 +78,6 @@ bool is_usable(const PooledSelector& ffd) {
   return nats_per_delta(ffd) && peak != "global" && peak != "global_exact";
 }
 
-/// Whether the cells of two metrics belong together one by one.
-bool same_cells(const SampleCells& a, const SampleCells& b) {
-  return a.dump == b.dump && a.sample == b.sample && a.layers == b.layers && a.values.size() == b.values.size();
-}
-
 /// For each delta the model, then each layer.
 std::vector<Row> rows_of(const ModelStudy& study, const PooledSelector& ffd) {
   const std::set<int> dense = study.dense_layers({ffd.group.label});

@@ -153,12 +153,12 @@ Axis keep_colours(const Map& map, const ExperimentOptions& options) {
 Axis quality_colours(const std::map<Head, double>& values, const ExperimentOptions& options) {
   const double minimum = extreme(values, false, 1);
   if (options.linear_axes) return {.label = {}, .low = std::min(0.5, minimum), .high = 1};
-  constexpr double kMinDeficit = 1e-4, kUsualDeficit = 0.1;
+  constexpr double kFirstColour = 1e-4, kUsualDeficit = 0.1;
   return {.label = {},
           .scale = Scale::deficit,
-          .low = kMinDeficit,
+          .low = kFirstColour,
           .high = std::max(kUsualDeficit, 1 - minimum),
-          .floor = kMinDeficit};
+          .floor = kFirstColour};
 }
 
 Figure map_figure(const ModelStudy& study, const Policy& policy, const Map& map, const ExperimentOptions& options) {

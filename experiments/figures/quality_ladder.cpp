@@ -8,6 +8,7 @@
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
 #include "experiments/figures/ladder_rungs.h"
+#include "experiments/study_view/quality_axes.h"
 #include "experiments/study_view/quality_curves.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
@@ -114,7 +115,6 @@ void share_range(std::vector<Panel>& panels, const std::vector<Point>& points) {
 
 std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Point>& points,
                              const ExperimentOptions& options) {
-  constexpr double kMinDeficit = 1e-6;  // a smaller one decides nothing
   double minimum = std::numeric_limits<double>::infinity();
   for (const Point& point : points)
     if (!point.selector->is_oracle() && point.io > 0) minimum = std::min(minimum, point.io);

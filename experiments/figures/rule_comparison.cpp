@@ -8,6 +8,7 @@
 #include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/matched_rules.h"
+#include "experiments/study_view/quality_axes.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
 
@@ -140,7 +141,6 @@ Table table_of(const std::vector<Row>& rows) {
 }
 
 std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Row>& rows, const ExperimentOptions& options) {
-  constexpr double kMinDeficit = 1e-6;  // a smaller one decides nothing
   struct Shown {
     const char *title, *label, *column;
   };

@@ -152,11 +152,7 @@ Finding loss_finding(const LossCurve& curve, std::size_t point, const std::vecto
 std::optional<Finding> need_finding(const std::vector<const HeadCurve*>& heads) {
   if (heads.empty()) return std::nullopt;
   const LossCurve& curve = *heads.front()->of;
-  const auto names = [](const std::vector<std::string>& list) {
-    const std::size_t named = std::min(list.size(), kTopHeads);
-    return fmt::format("{}{}", join(std::span(list).first(named), ", "),
-                       named < list.size() ? fmt::format(" and {} more", list.size() - named) : "");
-  };
+  const auto names = [](const std::vector<std::string>& list) { return first_few(list, kTopHeads); };
   std::vector<std::string> never;
   std::vector<std::pair<std::size_t, const HeadCurve*>> needs;
   for (const HeadCurve* head : heads)

@@ -188,7 +188,6 @@ Figure map_figure(const ModelStudy& study, const RetrievalRanking& ranking) {
 Figure heads_figure(const ModelStudy& study, const std::vector<HeadCurve>& heads, const std::string& shown,
                     const ExperimentOptions& options) {
   constexpr std::size_t kDrawn = 5;
-  constexpr double kMinDeficit = 1e-5;
   Figure figure{.name = "span_attribution_curves", .data = head_points(heads), .columns = 2};
   const auto of = std::ranges::find(heads, shown, [](const HeadCurve& h) { return h.of->group().label; });
   const bool by_delta = of->of->group().kind == SettingKind::delta;
@@ -198,7 +197,7 @@ Figure heads_figure(const ModelStudy& study, const std::vector<HeadCurve>& heads
                 .y = tokens ? Axis{.label = {}, .low = 0, .high = 1.05} : quality_axis({}, options),
                 .series = {}};
     if (!by_delta) panel.x.factor = 100;
-    if (!tokens && !options.linear_axes) panel.y.floor = kMinDeficit;
+    if (!tokens && !options.linear_axes) panel.y.floor = kMinSpanDeficit;
     for (const HeadCurve& head : heads)
       if (head.of->group().label == shown && head.rank <= kDrawn)
         panel.series.push_back({.curve = head_curve(head),

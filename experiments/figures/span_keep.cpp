@@ -67,7 +67,6 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<SpanCurv
   constexpr std::array kShown = {Shown{"span_keep_mean", "span tokens kept"}, Shown{"span_mass_kept", "span mass kept"},
                                  Shown{"span_recall_mean", "mean span recall", true},
                                  Shown{"span_recall_min", "min span recall", true}};
-  constexpr double kMinDeficit = 1e-5;
   std::vector<QualityCurve> quality;
   for (const SpanCurve& curve : curves) quality.push_back(curve.curve);
   std::vector<Panel> panels;
@@ -83,7 +82,7 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<SpanCurv
     if (panels.empty())
       panel.y = {.label = {}, .low = 0, .high = 1.05};
     else if (!options.linear_axes)
-      panel.y.floor = kMinDeficit;
+      panel.y.floor = kMinSpanDeficit;
     for (const SpanCurve& curve : curves)
       if (!curve.curve.whole_model) panel.series.push_back(curve_series(study, curve.curve, shown.column));
     panels.push_back(std::move(panel));

@@ -17,6 +17,7 @@
 #include "dumps/base/byte_size.h"
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
+#include "dumps/base/json_numbers.h"
 #include "dumps/base/printable.h"
 #include "dumps/format/file_format.h"
 #include "dumps/inspect/inspect.h"
@@ -32,18 +33,6 @@ Json parsed(const std::string& text) { return parsed_json(text).value_or(nullptr
 
 /// The string at `key`, made safe for a terminal; "" if there is none.
 std::string string_at(const Json& object, const char* key) { return printable(object[key].text_or("")); }
-
-/// JSON has no infinity.
-Json number(double value) {
-  if (std::isfinite(value)) return value;
-  return std::isnan(value) ? Json() : Json(value > 0 ? "inf" : "-inf");
-}
-
-Json numbers(const std::vector<double>& values) {
-  Json list = Json::array();
-  for (const double value : values) list.push_back(number(value));
-  return list;
-}
 
 Json dump_json(const ResultsFile& results, std::size_t d) {
   const StudyDump& dump = results.study().dumps[d];
@@ -62,8 +51,8 @@ Json dump_json(const ResultsFile& results, std::size_t d) {
   }
   return {{"path", dump.path},
           {"model", dump.model},
-          {"engine", dump.engine.empty() ? Json() : Json(dump.engine)},
-          {"kv_cache", dump.kv_cache.empty() ? Json() : Json(dump.kv_cache)},
+          {"engine", text_or_null(dump.engine)},
+          {"kv_cache", text_or_null(dump.kv_cache)},
           {"num_layers", dump.num_layers},
           {"num_query_heads", dump.shape.num_query_heads},
           {"num_kv_heads", dump.shape.num_kv_heads},
@@ -85,7 +74,7 @@ Json selectors_json(const ResultsFile& results) {
     list.push_back({{"label", selector.label},
                     {"selector", selector.name},
                     {"setting", name_of(selector.kind)},
-                    {"settings", numbers(values)},
+                    {"settings", list_of_numbers(values)},
                     {"setting_labels", selector.setting_labels},
                     {"options", parsed(selector.options_json)},
                     {"dense_layers", dense}});
@@ -191,8 +180,6 @@ std::string samples_text(const Json& dump) {
                      table.text());
 }
 
-std::string float_text(float value) { return std::isnan(value) ? "-" : fmt::format("{:.5g}", value); }
-
 }  // namespace
 
 Json summary_json(const ResultsFile& results) {
@@ -204,7 +191,7 @@ Json summary_json(const ResultsFile& results) {
           {"file_bytes", std::filesystem::file_size(results.path())},
           {"dumps", dumps},
           {"selectors", selectors_json(results)},
-          {"lambdas", numbers(results.study().lambdas)},
+          {"lambdas", list_of_numbers(results.study().lambdas)},
           {"metrics", metrics_json(results)},
           {"manifest", parsed(results.manifest())}};
 }
@@ -238,10 +225,10 @@ Json check_json(const ResultsFile&, const ResultsCheck& check) {
                        {"cells", metric.cells},
                        {"nan", metric.nan},
                        {"infinite", metric.infinite},
-                       {"minimum", number(metric.minimum)},
-                       {"maximum", number(metric.maximum)},
+                       {"minimum", number_or_text(metric.minimum)},
+                       {"maximum", number_or_text(metric.maximum)},
                        {"bad", metric.bad},
-                       {"first_bad", metric.first_bad.empty() ? Json() : Json(metric.first_bad)}});
+                       {"first_bad", text_or_null(metric.first_bad)}});
   return {{"bad_cells", check.num_bad()}, {"metrics", metrics}};
 }
 

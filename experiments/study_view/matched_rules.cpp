@@ -33,12 +33,6 @@ bool are_comparable(const PooledSelector& a, const PooledSelector& b) {
   return family_of(a) == family_of(b) && agree_but_in(a, b, {"rule", "dense_layers", "settings_file"});
 }
 
-bool same_cells(const std::vector<SampleCells>& a, const std::vector<SampleCells>& b) {
-  return std::ranges::equal(a, b, [](const SampleCells& x, const SampleCells& y) {
-    return x.dump == y.dump && x.sample == y.sample && x.layers == y.layers && x.values.size() == y.values.size();
-  });
-}
-
 std::vector<float> flat(const std::vector<SampleCells>& samples) {
   std::vector<float> values;
   for (const SampleCells& sample : samples) values.insert(values.end(), sample.values.begin(), sample.values.end());
@@ -79,7 +73,8 @@ std::optional<RuleCells> rule_cells(const ModelStudy& study, const RuleFamily& f
     const PooledSelector& rule = *family.rules[r];
     const auto keep = study.cells(rule, "keep_ratio", except), recall = study.cells(rule, "recall", except);
     for (std::size_t s = 0; s < keep.size() && s < recall.size(); ++s) {
-      if (!same_cells(keep[s], entropy) || !same_cells(recall[s], entropy)) continue;
+      if (!std::ranges::equal(keep[s], entropy, same_cells) || !std::ranges::equal(recall[s], entropy, same_cells))
+        continue;
       RuleCells::Setting setting{
           .label = rule.group.setting_labels[s], .keep = flat(keep[s]), .recall = flat(recall[s])};
       if (rule.group.kind == SettingKind::delta) setting.delta = rule.group.grid[s].value;

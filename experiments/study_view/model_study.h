@@ -42,6 +42,11 @@ struct PlacedSample {
 using SampleKey = std::pair<int, std::string>;
 inline SampleKey key_of(const SampleCells& cells) { return {cells.dump, cells.sample}; }
 
+/// Whether the cells of two metrics belong together one by one.
+inline bool same_cells(const SampleCells& a, const SampleCells& b) {
+  return key_of(a) == key_of(b) && a.layers == b.layers && a.values.size() == b.values.size();
+}
+
 /// What is pooled: all samples of a model, or those of one task or one length (rounded to a power of two) of it.
 enum class PoolBy : std::uint8_t { model, task, length };
 inline const std::vector<std::string> kPoolNames = {"model", "task", "length"};

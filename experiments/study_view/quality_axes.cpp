@@ -45,7 +45,6 @@ Series curve_series(const ModelStudy& study, const QualityCurve& curve, const st
 
 Axis quality_axis(const std::string& label, const ExperimentOptions& options) {
   if (options.linear_axes) return {.label = label};
-  constexpr double kMinDeficit = 1e-6;  // quality beyond it decides nothing
   return {.label = label, .scale = Scale::deficit, .floor = kMinDeficit};
 }
 

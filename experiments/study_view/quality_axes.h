@@ -16,7 +16,9 @@ Axis tokens_axis(std::span<const QualityCurve> curves);
 /// A curve's points in a panel over bytes read; rings are the settings of the papers.
 Series curve_series(const ModelStudy& study, const QualityCurve& curve, const std::string& column);
 
-/// A quality that is at most 1.
+/// A quality that is at most 1. On a logarithmic axis less than kMinDeficit below 1 decides nothing, and of what is
+/// seen of spans less than kMinSpanDeficit.
+inline constexpr double kMinDeficit = 1e-6, kMinSpanDeficit = 1e-5;
 Axis quality_axis(const std::string& label, const ExperimentOptions& options);
 
 /// An error in nats. A selector that keeps everything has only rounding errors, which would extend a logarithmic axis

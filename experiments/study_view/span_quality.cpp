@@ -13,8 +13,7 @@ namespace {
 double share_of_sums(std::span<const SampleCells> part, std::span<const SampleCells> whole) {
   double part_sum = 0, whole_sum = 0;
   for (const SampleCells& p : part) {
-    const auto w =
-        std::ranges::find_if(whole, [&](const SampleCells& c) { return c.dump == p.dump && c.sample == p.sample; });
+    const auto w = std::ranges::find_if(whole, [&](const SampleCells& c) { return key_of(c) == key_of(p); });
     if (w == whole.end() || w->values.size() != p.values.size()) continue;
     for (std::size_t i = 0; i < p.values.size(); ++i)
       if (!std::isnan(p.values[i]) && !std::isnan(w->values[i])) {

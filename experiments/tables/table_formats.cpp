@@ -7,6 +7,7 @@
 
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
+#include "dumps/base/json_numbers.h"
 #include "dumps/base/printable.h"
 #include "experiments/cli/output/aligned_text.h"
 #include "experiments/tables/results_table.h"
@@ -174,7 +175,7 @@ Json json_of(const ResultsTable& table) {
     for (std::size_t g = 0; g < table.by.size(); ++g)
       std::visit([&](const auto& value) { object[std::string(name_of(table.by[g]))] = value; }, row.groups[g]);
     for (std::size_t c = 0; c < table.columns.size(); ++c)
-      object[table.columns[c].name()] = std::isfinite(row.values[c]) ? Json(row.values[c]) : Json(nullptr);
+      object[table.columns[c].name()] = finite_or_null(row.values[c]);
     rows.push_back(std::move(object));
   }
   return {{"columns", columns},

@@ -20,7 +20,6 @@ namespace {
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;
 constexpr std::size_t kMaxModelPoints = 1000;  // a run has some dozens; a damaged file may have any number
-constexpr std::string_view kMaker = "NVIDIA ";
 
 int count(const JsonPlace& at) { return static_cast<int>(at.whole(1, kLargestCount)); }
 
@@ -62,11 +61,28 @@ ModelPoint point_of(const JsonPlace& fields) {
           .tolerance = check["tolerance"].number()};
 }
 
-std::string left_out_text(const JsonPlace& line) {
-  const std::string& method = line["method"].one_of({"all", "sdpa_flash", "sdpa_cudnn"});
-  return fmt::format("{}{} tokens, batch {}, was not measured: {}.", method == "all" ? "" : method + " at ",
-                     length_text(line["context"].whole(1, kLargestCount)), count(line["batch"]),
-                     excerpt(line["reason"].text()));
+void add_left_out(const JsonPlace& line, ModelBench& bench) {
+  const std::string& method = line["method"].one_of({"all", "ffd", "sdpa_flash", "sdpa_cudnn"});
+  ModelPoint point{.method = method,
+                   .context = line["context"].whole(1, kLargestCount),
+                   .batch = count(line["batch"]),
+                   .kept = kNotMeasured,
+                   .tokens_per_second = kNotMeasured,
+                   .low = kNotMeasured,
+                   .high = kNotMeasured,
+                   .step_ms = kNotMeasured,
+                   .attention_share = kNotMeasured,
+                   .cache_bytes = kNotMeasured,
+                   .left_out = excerpt(line["reason"].text())};
+  std::string whose = method == "all" ? "" : method + " at ";
+  if (method == "ffd") {
+    point.setting = line["setting"]["kind"].one_of({"keep", "delta"});
+    point.value = line["setting"]["value"].number();
+    bench.left_points.push_back(point);
+    whose = point.curve_text() + " at ";
+  }
+  bench.left_out.push_back(fmt::format("{}{} tokens, batch {}, was not measured: {}.", whose,
+                                       length_text(point.context), point.batch, point.left_out));
 }
 
 ModelBench read_model_bench(const std::string& path) {
@@ -88,7 +104,7 @@ ModelBench read_model_bench(const std::string& path) {
   if (bench.points.empty() || bench.points.size() > kMaxModelPoints)
     throw InputError(
         fmt::format("{}: has {} measurements, expected 1 to {}", path, bench.points.size(), kMaxModelPoints));
-  for (const JsonPlace& each : fields["left_out"].elements()) bench.left_out.push_back(left_out_text(each));
+  for (const JsonPlace& each : fields["left_out"].elements()) add_left_out(each, bench);
   return bench;
 }
 
@@ -100,7 +116,7 @@ std::string ModelPoint::curve_text() const {
   return "FFD " + setting_text({.kind = setting, .value = value});
 }
 
-std::string ModelBench::title() const { return gpu.starts_with(kMaker) ? gpu.substr(kMaker.size()) : gpu; }
+std::string ModelBench::title() const { return gpu_title(gpu); }
 
 std::string ModelBench::source() const {
   return fmt::format("{} on {}{}: {} layers, {} query heads, {} KV heads of {}, {}, weights of {:.1f} GB; bench {}",

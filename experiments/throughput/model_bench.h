@@ -28,6 +28,7 @@ struct ModelPoint {
   double over_flash = kNotMeasured, over_cudnn = kNotMeasured;    ///< how many times as fast
   double limit_flash = kNotMeasured, limit_cudnn = kNotMeasured;  ///< 1 / (1 - share + share / speed-up)
   double logits_difference = 0, tolerance = 0;
+  std::string left_out = {};  ///< why it was not measured; empty: it was
 
   bool is_baseline() const { return method != "ffd"; }
   std::string curve_text() const;  ///< "FFD keep 6 %", "SDPA flash"
@@ -40,7 +41,8 @@ struct ModelBench {
   int layers = 0, query_heads = 0, kv_heads = 0, head_dim = 0;
   double weight_bytes = 0;
   std::vector<ModelPoint> points{};
-  std::vector<std::string> left_out{};  ///< sentences
+  std::vector<ModelPoint> left_points{};  ///< settings of FFD that were not measured where other methods were
+  std::vector<std::string> left_out{};    ///< sentences
 
   std::string title() const;   ///< the GPU without its maker
   std::string source() const;  ///< GPU, model and file, for captions

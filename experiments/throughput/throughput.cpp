@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "dumps/base/join.h"
 #include "experiments/decode/kernel_study.h"
 #include "experiments/study_view/words.h"
 
@@ -39,9 +40,9 @@ struct Row {
 
 /// By batch size, then curve (FFD by setting, the dense ones last), then context. The paper's FFD has no setting: it
 /// stands beside the one that keeps least.
-std::vector<Row> rows_of(const ModelBench& bench) {
+std::vector<Row> rows_of(const std::vector<ModelPoint>& points) {
   std::vector<Row> rows;
-  for (const ModelPoint& point : bench.points) rows.push_back({point});
+  for (const ModelPoint& point : points) rows.push_back({point});
   std::ranges::stable_sort(rows, {}, [](const Row& r) {
     const ModelPoint& p = r.point;
     return std::tuple(p.batch, p.is_baseline(), p.method != "sdpa_flash", p.setting, p.value, p.context);
@@ -179,6 +180,11 @@ std::optional<Figure> figure_of(const Kind& kind, const ModelBench& bench, const
                              "Tokens per second of a decoding model against its context; {}. A step is one CUDA graph; "
                              "medians, with bands from the slowest to the fastest step.",
                              bench.source());
+  const auto place = [](const ModelPoint& p) {
+    return fmt::format("{} at {}, batch {} ({})", p.curve_text(), length_text(p.context), p.batch, p.left_out);
+  };
+  if (!bench.left_points.empty())
+    figure.caption += fmt::format(" Not measured: {}.", first_few(bench.left_points, 4, "; ", place));
   if (batches.size() > kMaxPanels)
     figure.caption += fmt::format(" The {} smallest of {} batch sizes.", kMaxPanels, batches.size());
   return figure;
@@ -186,13 +192,6 @@ std::optional<Figure> figure_of(const Kind& kind, const ModelBench& bench, const
 
 /// Over the better of the dense methods.
 double over_dense(const ModelPoint& p) { return std::fmin(p.over_flash, p.over_cudnn); }
-
-std::string first_few(const std::vector<std::string>& texts) {
-  constexpr std::size_t kMax = 4;
-  std::string listed;
-  for (std::size_t i = 0; i < std::min(kMax, texts.size()); ++i) listed += (i == 0 ? "" : "; ") + texts[i];
-  return texts.size() <= kMax ? listed : fmt::format("{}; and {} more", listed, texts.size() - kMax);
-}
 
 std::vector<Finding> findings_of(const ModelBench& bench, const std::vector<Row>& rows) {
   std::vector<Finding> findings;
@@ -214,7 +213,8 @@ std::vector<Finding> findings_of(const ModelBench& bench, const std::vector<Row>
                              over_dense(*best)),
          .number = fmt::format("{:.2f}x", over_dense(*best))});
   if (!slower.empty())
-    findings.push_back({.text = fmt::format("Slower than the better of the dense methods: {}.", first_few(slower))});
+    findings.push_back(
+        {.text = fmt::format("Slower than the better of the dense methods: {}.", first_few(slower, 4, "; "))});
   findings.push_back(
       {.text = fmt::format("With everything kept, logits differ from those of attention in float32 by at "
                            "most {:.2g} of their norm (tolerance {:g}).",
@@ -226,7 +226,9 @@ std::vector<Finding> findings_of(const ModelBench& bench, const std::vector<Row>
 }  // namespace
 
 ExperimentResult throughput_of(const ModelBench& bench, const ExperimentOptions& options) {
-  const std::vector<Row> rows = rows_of(bench);
+  const std::vector<Row> rows = rows_of(bench.points);
+  std::vector<ModelPoint> with_left_out = bench.points;
+  with_left_out.insert(with_left_out.end(), bench.left_points.begin(), bench.left_points.end());
   ExperimentResult result{.findings = findings_of(bench, rows)};
   for (const Kind& kind : {kSpeed, kSpeedUp})
     if (std::optional<Figure> figure = figure_of(kind, bench, rows, options))
@@ -237,7 +239,10 @@ ExperimentResult throughput_of(const ModelBench& bench, const ExperimentOptions&
                    "attention in the dense step, speed-up of the attention alone. The paper's numbers are those of its "
                    "text, of other software; its FFD, of an unknown setting, stands beside the one that keeps least.",
                    bench.source()),
-       table_of(rows, "method", [](const Row& r) { return r.point.curve_text(); })});
+       table_of(rows_of(with_left_out), "method", [](const Row& r) {
+         const std::string& reason = r.point.left_out;
+         return r.point.curve_text() + (reason.empty() ? "" : fmt::format(" (not measured: {})", reason));
+       })});
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "analysis/results/manifest_inputs.h"
 #include "dumps/base/error.h"
 #include "dumps/base/json.h"
+#include "dumps/base/json_numbers.h"
 #include "dumps/base/printable.h"
 #include "experiments/validation/judge_results.h"
 #include "experiments/validation/verdict_sentences.h"
@@ -133,7 +134,7 @@ Json guarantee_json(const Judgement& judgement) {
     json["queries"] = Json::array({queries->first, queries->second});
   json["covers"] = coverage_text(judgement);
   json["seed"] = guarantee.seed;
-  json["cluster"] = judgement.set.cluster_key.empty() ? Json() : Json(judgement.set.cluster_key);
+  json["cluster"] = text_or_null(judgement.set.cluster_key);
   json["chosen_on"] = judgement.units ? judgement.units->choosing.size() : 0;
   json["choose"] = judgement.units ? judgement.unit_request.choosing : 0.0;
   json["per"] = !judgement.units ? std::string_view("model") : name_of(judgement.units->kind);

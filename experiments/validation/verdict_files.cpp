@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "dumps/base/json.h"
+#include "dumps/base/json_numbers.h"
 #include "experiments/validation/recommendation.h"
 #include "experiments/validation/verdict_sentences.h"
 #include "experiments/validation/verdict_text.h"
@@ -14,9 +15,6 @@
 
 namespace attest {
 namespace {
-
-/// null where it is not defined.
-Json defined(double x) { return std::isfinite(x) ? Json(x) : Json(); }
 
 template <class T>
 Json or_null(const std::optional<T>& value) {
@@ -41,7 +39,7 @@ Json evidence_json(const Judgement& judgement, const Evidence& evidence) {
     Json one = {{"target", judgement.request.targets[t].text},
                 {"n", target.prompts},
                 {"k", target.violations},
-                {"mean_deficit", defined(target.mean_deficit)},
+                {"mean_deficit", finite_or_null(target.mean_deficit)},
                 {"passes_at", or_null(target.passes_at)}};
     if (kind != GuaranteeKind::observed) one["p_value"] = target.p_value;
     if (kind == GuaranteeKind::mean) {
@@ -72,7 +70,7 @@ Json offenders_json(const Judgement& judgement) {
                  {"head", or_null(o.head)},
                  {"query_position", o.query_position},
                  {"target", judgement.request.targets[o.target].text},
-                 {"value", defined(o.value)},
+                 {"value", finite_or_null(o.value)},
                  {"setting", setting_json(judgement, o.setting)},
                  {"enough", o.enough ? setting_json(judgement, *o.enough) : Json()}};
     if (o.of_row) cell["row_value"] = *o.of_row;
@@ -93,8 +91,8 @@ Json units_json(const Judgement& judgement) {
   for (const JudgedAssignment& member : units.members) {
     Json one = units.allocation ? Json::object() : Json{{"slack", member.slack}};
     one.update(evidence_json(judgement, member.evidence));
-    one["keep_ratio"] = defined(member.keep);
-    one["io_ratio"] = defined(member.io);
+    one["keep_ratio"] = finite_or_null(member.keep);
+    one["io_ratio"] = finite_or_null(member.io);
     members.push_back(std::move(one));
   }
   Json json = {{"per", name_of(units.kind)},
@@ -131,8 +129,8 @@ Json verdict_json(const Judgement& judgement) {
   for (const JudgedSetting& judged : single.settings) {
     Json one = {{"setting", setting_json(judgement, judged.setting)}};
     one.update(evidence_json(judgement, judged.evidence));
-    one["keep_ratio"] = defined(judged.keep);
-    one["io_ratio"] = defined(judged.io);
+    one["keep_ratio"] = finite_or_null(judged.keep);
+    one["io_ratio"] = finite_or_null(judged.io);
     settings.push_back(std::move(one));
   }
   Json json = {

@@ -186,11 +186,8 @@ std::string coverage_text(const Judgement& judgement) {
 std::string wrong_answers_text(const Judgement& judgement) {
   const std::vector<std::size_t>& wrong = judgement.single.wrong_answers;
   if (wrong.empty()) return {};
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < std::min<std::size_t>(wrong.size(), 10); ++i)
-    names.push_back(printable(judgement.set.prompts[wrong[i]].name));
-  return fmt::format("{}{} at {}", join(names, ", "),
-                     wrong.size() > names.size() ? fmt::format(" and {} more", wrong.size() - names.size()) : "",
+  const auto name = [&](std::size_t prompt) { return printable(judgement.set.prompts[prompt].name); };
+  return fmt::format("{} at {}", first_few(wrong, 10, ", ", name),
                      judgement.setting_text(judgement.single.in_the_way().setting));
 }
 

@@ -5,20 +5,15 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 
 #include "dumps/base/error.h"
+#include "dumps/base/text_parts.h"
 
 namespace attest {
 namespace {
 
 constexpr float kLargestE4m3 = 448;
-
-bool parse(std::string_view text, float& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc{} && end == text.data() + text.size() && std::isnormal(out) && out > 0;
-}
 
 }  // namespace
 
@@ -45,11 +40,13 @@ KvScale::KvScale(const std::string& where, const std::string& text, const KvForm
                                         {"file", Kind::file}}};
   const auto word = std::ranges::find(kWords, text, &Word::word);
   if (word == kWords.end()) {
-    if (!parse(text, number_))
+    const std::optional<float> number = parse_number<float>(text);
+    if (!number || !std::isnormal(*number) || *number < 0)
       throw UsageError(
           fmt::format("{} is '{}', expected a number above 0 that float32 holds, 'unit', 'amax', "
                       "'amax_head', 'modelopt' or 'file'",
                       where, text));
+    number_ = *number;
     return;
   }
   kind_ = word->kind;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "dumps/base/input_file.h"
 #include "dumps/base/json_place.h"
 #include "dumps/base/printable.h"
+#include "dumps/base/text_parts.h"
 #include "dumps/element_type.h"
 
 namespace attest {
@@ -88,11 +88,9 @@ std::optional<int> layer_in_name(std::string_view name) {
   constexpr std::string_view kLayers = "layers.";
   const std::size_t at = name.find(kLayers);
   if (at == std::string_view::npos || (at > 0 && name[at - 1] != '.')) return std::nullopt;
-  const std::string_view rest = name.substr(at + kLayers.size());
-  int layer = -1;
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), layer);
-  const bool whole = error == std::errc{} && layer >= 0 && end != rest.data() + rest.size() && *end == '.';
-  return whole ? std::optional(layer) : std::nullopt;
+  std::string_view rest = name.substr(at + kLayers.size());
+  const std::optional<int> layer = take_index(rest);
+  return rest.starts_with('.') ? layer : std::nullopt;
 }
 
 ScalesFile::ScalesFile(const std::string& from) : path(from) {

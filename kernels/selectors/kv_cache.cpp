@@ -12,9 +12,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "dumps/base/error.h"
+#include "dumps/base/text_parts.h"
 #include "kernels/device/on_cuda.h"
 #include "kernels/kv_formats/scales_file.h"
 #include "kernels/selectors/exact.h"
@@ -103,17 +103,15 @@ class KvCache final : public Selector {
   }
 
   void skip_layers(std::string_view text) {
-    while (!text.empty()) {
-      const std::size_t end = std::min(text.find('+'), text.size());
-      int layer = -1;
-      const auto [parsed, error] = std::from_chars(text.data(), text.data() + end, layer);
-      if (error != std::errc{} || parsed != text.data() + end || layer < 0 || end + 1 == text.size())
+    if (text.empty()) return;
+    for (const std::string_view number : split(text, '+')) {
+      const std::optional<int> layer = parse_whole<int>(number);
+      if (!layer)
         throw UsageError(
             fmt::format("selector 'kv_cache': option 'skip_layers' has '{}', expected numbers of layers with "
                         "a + between them: 0+1+30",
                         text));
-      add_dense_layer(layer);
-      text.remove_prefix(std::min(end + 1, text.size()));
+      add_dense_layer(*layer);
     }
   }
 

@@ -7,6 +7,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
+#include "dumps/base/text_parts.h"
 
 namespace attest {
 namespace {
@@ -34,12 +35,6 @@ std::string quoted_alternatives(const std::vector<std::string>& words) {
   return text;
 }
 
-template <class Number>
-bool parse(std::string_view text, Number& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc{} && end == text.data() + text.size();
-}
-
 std::string shortest(double value) {
   char buffer[32];
   return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
@@ -60,8 +55,9 @@ std::string nearest_names(std::string_view word, const std::vector<std::string>&
 bool parse_budget(std::string_view text, Setting& out) {
   const bool percent = !text.empty() && text.back() == '%';
   if (percent) text.remove_suffix(1);
-  Setting setting{.percent = percent};
-  if (!parse(text, setting.value) || !is_valid(SettingKind::budget, setting)) return false;
+  const std::optional<double> value = parse_number<double>(text);
+  const Setting setting{.value = value.value_or(0), .percent = percent};
+  if (!value || !is_valid(SettingKind::budget, setting)) return false;
   out = setting;
   return true;
 }
@@ -101,20 +97,20 @@ int OptionReader::number(const std::string& option, std::initializer_list<int> v
 
 int OptionReader::integer(const std::string& option, int fallback, int min, int max, OptionText text) {
   const std::string* given = find(option);
-  int value = fallback;
-  if (given != nullptr && (!parse(*given, value) || value < min || value > max))
+  const std::optional<int> value = given != nullptr ? parse_number<int>(*given) : fallback;
+  if (given != nullptr && (!value || *value < min || *value > max))
     reject(option, *given, "a whole number from " + std::to_string(min) + " to " + std::to_string(max));
-  resolved_.push_back({option, std::to_string(value), std::to_string(min) + ".." + std::to_string(max), text});
-  return value;
+  resolved_.push_back({option, std::to_string(*value), std::to_string(min) + ".." + std::to_string(max), text});
+  return *value;
 }
 
 double OptionReader::real(const std::string& option, double fallback, double min, double max, OptionText text) {
   const std::string* given = find(option);
-  double value = fallback;
-  if (given != nullptr && (!parse(*given, value) || !(value >= min && value <= max)))
+  const std::optional<double> value = given != nullptr ? parse_number<double>(*given) : fallback;
+  if (given != nullptr && (!value || !(*value >= min && *value <= max)))
     reject(option, *given, "a number from " + shortest(min) + " to " + shortest(max));
-  resolved_.push_back({option, shortest(value), shortest(min) + ".." + shortest(max), text});
-  return value;
+  resolved_.push_back({option, shortest(*value), shortest(min) + ".." + shortest(max), text});
+  return *value;
 }
 
 Setting OptionReader::budget(const std::string& option, std::string_view fallback, OptionText text) {

@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include "dumps/base/text_parts.h"
+
 namespace attest {
 
 std::string parse_selector_text(std::string_view text, SelectorSpec& out) {
@@ -11,15 +13,12 @@ std::string parse_selector_text(std::string_view text, SelectorSpec& out) {
   if (out.name.empty()) return "it names no selector";
   if (end_of_name == std::string_view::npos) return {};
   text.remove_prefix(end_of_name + 1);
-  for (;;) {
-    const std::size_t comma = text.find(',');
-    const std::string_view option = text.substr(0, comma);
+  for (const std::string_view option : split(text, ',')) {
     const std::size_t assignment = option.find('=');
     if (assignment == std::string_view::npos || assignment == 0) return fmt::format("'{}' is no option=value", option);
     out.options.emplace_back(option.substr(0, assignment), option.substr(assignment + 1));
-    if (comma == std::string_view::npos) return {};
-    text.remove_prefix(comma + 1);
   }
+  return {};
 }
 
 std::string selector_text(const SelectorSpec& spec) {

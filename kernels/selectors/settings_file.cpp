@@ -3,12 +3,12 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "dumps/base/error.h"
 #include "dumps/base/json_place.h"
+#include "dumps/base/text_parts.h"
 
 namespace attest {
 namespace {
@@ -16,21 +16,13 @@ namespace {
 constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
 constexpr std::string_view kDense = "dense", kInfinite = "inf";
 
-void expect_value(const JsonPlace& at, const Json& expected) {
-  if (at.is_missing() || at.value() != expected) at.refuse(expected.dump());
-}
-
 /// A text that may be absent.
 std::string text_at(const JsonPlace& at) { return at.is_missing() ? "" : at.text(); }
 
 /// The number of a layer or KV head.
 int index_of(const std::string& name, const JsonPlace& at, std::string_view what) {
-  int index = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
-  const bool whole = error == std::errc{} && end == name.data() + name.size() && index >= 0;
-  if (!whole || std::to_string(index) != name)
-    throw InputError(fmt::format("{} has no number of a {} as its name", at.name(), what));
-  return index;
+  if (const std::optional<int> index = parse_index(name)) return *index;
+  throw InputError(fmt::format("{} has no number of a {} as its name", at.name(), what));
 }
 
 using ReadSetting = std::function<HeadSetting(const JsonPlace&)>;
@@ -77,9 +69,9 @@ HeadSettings read_head_settings(const JsonPlace& document, const ReadSetting& fo
 SettingsFile read_settings_file(const std::string& path) {
   const Json json = read_json_object(path, "a recommendation", kMaxBytes);
   const JsonPlace document(json, path);
-  expect_value(document["format"], kRecommendationFormat);
-  expect_value(document["format_version"], kRecommendationVersion);
-  expect_value(document["setting"], "delta");
+  document["format"].must_be(kRecommendationFormat);
+  document["format_version"].must_be(kRecommendationVersion);
+  document["setting"].must_be("delta");
   SettingsFile file{.path = path, .model = text_at(document["model"]), .selector = {}, .options = {}, .settings = {}};
   if (const JsonPlace selector = document["selector"]; json["selector"].is_object()) {
     file.selector = text_at(selector["name"]);

@@ -150,14 +150,20 @@ std::optional<std::string> watch(const TargetInfo& target, const DriverOptions& 
   }
 }
 
+/// Writes the input that failed. Returns how it is read again, or that it could not be written and how it is made.
 std::string keep_input(const TargetInfo& target, const DriverOptions& options, Shared& shared) {
   namespace fs = std::filesystem;
-  const fs::path folder = options.failures.empty() ? fs::temp_directory_path() : fs::path(options.failures);
-  fs::create_directories(folder);
+  std::error_code ignored;  // of a folder that cannot be made: then the file cannot be written
+  const fs::path folder = options.failures.empty() ? fs::temp_directory_path(ignored) : fs::path(options.failures);
+  fs::create_directories(folder, ignored);
   const fs::path path =
       folder / fmt::format("attest-fuzz-{}-{}-{}{}", target.name, options.seed, shared.input.number, target.extension);
-  std::ofstream(path, std::ios::binary).write(shared.input.bytes, static_cast<std::streamsize>(shared.input.size));
-  return path.string();
+  std::ofstream file(path, std::ios::binary);
+  file.write(shared.input.bytes, static_cast<std::streamsize>(shared.input.size));
+  file.close();
+  if (file) return fmt::format("again: fuzz_readers --reader {} --file {}", target.name, path.string());
+  return fmt::format("not kept: {} cannot be written; again: fuzz_readers --reader {} --seed {} --first {} --runs 1",
+                     path.string(), target.name, options.seed, shared.input.number);
 }
 
 /// The processes of one run.
@@ -235,9 +241,8 @@ class Run {
       return;
     }
     ++report().failed;
-    std::printf("%s: input %llu: %s\n  again: fuzz_readers --reader %s --file %s\n", target_.name,
-                static_cast<unsigned long long>(shared().input.number), failure.c_str(), target_.name,
-                keep_input(target_, options_, shared()).c_str());
+    std::printf("%s: input %llu: %s\n  %s\n", target_.name, static_cast<unsigned long long>(shared().input.number),
+                failure.c_str(), keep_input(target_, options_, shared()).c_str());
   }
 
   const TargetInfo& target_;

@@ -106,10 +106,15 @@ class Fuzzer:
             signal.setitimer(signal.ITIMER_REAL, 0)
             self.failed += 1
             kept = os.path.join(self.options.failures, f"attest-fuzz-{self.reader}-{self.options.seed}-{number}")
-            with open(kept, "wb") as file:
-                file.write(content)
             print(f"{self.reader}: input {number}: {type(error).__name__}: {printable(str(error))[:500]}")
-            print(f"  again: {sys.argv[0]} --reader {self.reader} --file {kept}")
+            again = f"again: {sys.argv[0]} --reader {self.reader}"
+            try:
+                with open(kept, "wb") as file:
+                    file.write(content)
+                print(f"  {again} --file {kept}")
+            except OSError as why:
+                print(f"  not kept: {kept} cannot be written ({why.strerror}); {again} --seed {self.options.seed} "
+                      f"--first {number} --runs 1")
             return
         signal.setitimer(signal.ITIMER_REAL, 0)
         self.accepted, self.refused = self.accepted + accepted, self.refused + (not accepted)

@@ -42,3 +42,7 @@ sys.exit(fuzz_import.main())
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and done.stdout.count(sentence) == 2, done.stdout + done.stderr
     assert sorted(path.name for path in failures.iterdir()) == ["attest-fuzz-index-1-0", "attest-fuzz-index-1-1"]
+    done = subprocess.run([sys.executable, str(planted), "--reader", "index", "--runs", "2", "--failures", str(tmp_path / "none")],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stdout.count(sentence) == done.stdout.count("not kept: ") == 2, done.stdout + done.stderr
+    assert "--reader index --seed 1 --first 1 --runs 1" in done.stdout

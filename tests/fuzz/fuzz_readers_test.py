@@ -53,6 +53,15 @@ def test_a_defect_is_found_and_its_input_kept(reader, sentence, tmp_path):
         assert (tmp_path / "again").read_text() == "bad"
 
 
+def test_a_finding_that_cannot_be_written_is_said_not_to_be_kept(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = fuzz("--reader", "throws", "--runs", 60, "--failures", tmp_path / "file" / "folder")
+    assert done.returncode == 1 and "--file" not in done.stdout, done.stdout + done.stderr
+    kept = re.findall(r"  not kept: \S+ cannot be written; again: fuzz_readers (--reader throws --seed 1 --first \d+ --runs 1)\n", done.stdout)
+    assert f" {len(kept)} failed" in done.stdout and kept
+    assert " 1 failed" in fuzz(*kept[0].split(), "--failures", tmp_path).stdout
+
+
 def test_an_input_is_a_function_of_seed_and_number(tmp_path):
     made = {}
     for name, seed, first in (("a", 1, 7), ("b", 1, 7), ("c", 1, 8), ("d", 2, 7)):

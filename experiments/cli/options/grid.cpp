@@ -4,11 +4,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
+#include "dumps/base/text_parts.h"
 #include "kernels/selectors/options.h"
 
 namespace attest {
@@ -19,22 +20,10 @@ constexpr int kMaxDecimals = 15;
 constexpr int kLargestExponent = 1000;  // beyond what a double has
 constexpr double kWhole = 0x1p53;       // doubles from here on have no decimals
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t at = text.find(separator);
-    std::string_view part = text.substr(0, at);
-    while (part.starts_with(' ')) part.remove_prefix(1);
-    while (part.ends_with(' ')) part.remove_suffix(1);
-    parts.push_back(part);
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
-}
-
-bool parse_number(std::string_view text, double& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() && !std::isnan(value);
+std::vector<std::string_view> trimmed_items(std::string_view text, char separator) {
+  std::vector<std::string_view> items = split(text, separator);
+  std::ranges::transform(items, items.begin(), trimmed);
+  return items;
 }
 
 /// A finite number, and how many digits follow its point when it is written without an exponent.
@@ -44,7 +33,8 @@ struct Decimal {
 };
 
 bool parse_decimal(std::string_view text, Decimal& out) {
-  if (!parse_number(text, out.value) || std::isinf(out.value)) return false;
+  out.value = parse_number<double>(text).value_or(kNaN);
+  if (!std::isfinite(out.value)) return false;
   const std::size_t e = std::min(text.find_first_of("eE"), text.size());
   const std::size_t point = text.substr(0, e).find('.');
   const int typed = point == std::string_view::npos ? 0 : static_cast<int>(e - point - 1);
@@ -52,7 +42,9 @@ bool parse_decimal(std::string_view text, Decimal& out) {
   if (e < text.size()) {
     std::string_view power = text.substr(e + 1);
     if (power.starts_with('+')) power.remove_prefix(1);
-    if (std::from_chars(power.data(), power.data() + power.size(), exponent).ec != std::errc{}) return false;
+    const std::optional<int> number = take_number<int>(power);
+    if (!number) return false;
+    exponent = *number;
   }
   out.digits = std::max(typed - std::clamp(exponent, -kLargestExponent, kLargestExponent), 0);
   return true;
@@ -69,7 +61,7 @@ class GridParser {
   /// The elements of the list with ranges expanded.
   std::vector<std::string> elements(std::string_view text) const {
     std::vector<std::string> all;
-    for (const std::string_view part : split(text, ',')) {
+    for (const std::string_view part : trimmed_items(text, ',')) {
       if (part.find(':') == std::string_view::npos)
         all.emplace_back(part);
       else
@@ -83,7 +75,7 @@ class GridParser {
   /// Points are computed as start + i * step and then rounded to the number of decimals that was typed, so that
   /// 0.1:0.5:0.1 has 0.3 and not 0.30000000000000004.
   void expand(std::string_view range, std::vector<std::string>& all) const {
-    std::vector<std::string_view> parts = split(range, ':');
+    std::vector<std::string_view> parts = trimmed_items(range, ':');
     const bool percent = std::all_of(parts.begin(), parts.end(), [](std::string_view p) { return p.ends_with('%'); });
     if (percent)
       for (std::string_view& part : parts) part.remove_suffix(1);
@@ -114,7 +106,8 @@ class GridParser {
 
 bool parse_setting(SettingKind kind, std::string_view text, Setting& out) {
   if (kind == SettingKind::budget) return parse_budget(text, out);
-  return parse_number(text, out.value) && is_valid(kind, out);
+  out.value = parse_number<double>(text).value_or(kNaN);
+  return !std::isnan(out.value) && is_valid(kind, out);
 }
 
 /// A value that is there twice is a typing error, or an overlap of ranges that would count its results twice.
@@ -158,8 +151,8 @@ std::vector<double> parse_numbers(std::string_view text, std::string_view option
   std::vector<double> numbers;
   const std::vector<std::string> elements = parser.elements(text);
   for (const std::string& element : elements) {
-    double value = 0;
-    if (!parse_number(element, value) || std::isinf(value) || value < 0) parser.reject(element);
+    const double value = parse_number<double>(element).value_or(kNaN);
+    if (!(value >= 0) || std::isinf(value)) parser.reject(element);
     numbers.push_back(value);
   }
   refuse_twice(option, numbers, elements);

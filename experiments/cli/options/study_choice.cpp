@@ -3,48 +3,28 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
-
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
+#include "dumps/base/text_parts.h"
 #include "experiments/cli/parse/checks.h"
 
 namespace attest {
-namespace {
-
-template <class Number>
-bool parse_whole(std::string_view text, Number& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc{} && end == text.data() + text.size() && out >= 0;
-}
-
-}  // namespace
-
 std::vector<std::string> parse_names(std::string_view text) {
-  std::vector<std::string> names;
-  for (;;) {
-    const std::size_t comma = text.find(',');
-    names.emplace_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return names;
-    text.remove_prefix(comma + 1);
-  }
+  const std::vector<std::string_view> names = split(text, ',');
+  return {names.begin(), names.end()};
 }
 
 std::vector<std::pair<int, int>> parse_layers(std::string_view text) {
   std::vector<std::pair<int, int>> ranges;
-  for (const std::string& part : parse_names(text)) {
+  for (const std::string_view part : split(text, ',')) {
     const std::size_t dash = part.find('-');
-    std::pair<int, int> range;
-    bool valid = parse_whole(std::string_view(part).substr(0, dash), range.first);
-    range.second = range.first;
-    const std::string_view end = dash == std::string::npos ? "" : std::string_view(part).substr(dash + 1);
-    if (!end.empty())
-      valid = valid && parse_whole(end, range.second);
-    else if (dash != std::string::npos)
-      range.second = kLastLayer;
-    if (!valid || range.second < range.first)
+    const std::optional<int> first = parse_whole<int>(part.substr(0, dash));
+    std::optional<int> last = first;
+    if (dash != std::string_view::npos)
+      last = dash + 1 < part.size() ? parse_whole<int>(part.substr(dash + 1)) : kLastLayer;
+    if (!first || !last || *last < *first)
       throw UsageError(fmt::format("--layers: '{}' is neither a layer number nor a range such as 0-31 or 8-", part));
-    ranges.push_back(range);
+    ranges.emplace_back(*first, *last);
   }
   return ranges;
 }
@@ -55,15 +35,16 @@ QueryChoice parse_queries(std::string_view text) {
   if (text == "all") return choice;
   if (text.starts_with(kLast)) {
     choice.kind = QueryChoice::Kind::last;
-    if (parse_whole(text.substr(kLast.size()), choice.last) && choice.last > 0) return choice;
+    choice.last = parse_whole<decltype(choice.last)>(text.substr(kLast.size())).value_or(0);
+    if (choice.last > 0) return choice;
     throw UsageError(fmt::format("--queries: '{}' is not last:N with a whole number N above 0", text));
   }
   choice.kind = QueryChoice::Kind::positions;
-  for (const std::string& part : parse_names(text)) {
-    std::int64_t position = 0;
-    if (!parse_whole(part, position))
+  for (const std::string_view part : split(text, ',')) {
+    const std::optional<std::int64_t> position = parse_whole<std::int64_t>(part);
+    if (!position)
       throw UsageError(fmt::format("--queries: '{}' is not a position; expected all, last:N or positions", part));
-    choice.positions.push_back(position);
+    choice.positions.push_back(*position);
   }
   return choice;
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 
@@ -14,23 +13,17 @@
 #include "dumps/base/input_file.h"
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
+#include "dumps/base/text_parts.h"
 
 namespace attest {
 namespace {
 
 template <class Number>
-bool parse(const std::string& text, Number& number) {
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc{} && rest == end;
-}
-
-template <class Number>
 Check plain_whole_number(std::string expected, Number minimum, Number maximum) {
   const auto accepts = [minimum, maximum](std::string& text) {
-    Number number = 0;
-    if (!parse(text, number) || number < minimum || number > maximum) return false;
-    text = fmt::format("{}", number);
+    const std::optional<Number> number = parse_number<Number>(text);
+    if (!number || *number < minimum || *number > maximum) return false;
+    text = fmt::format("{}", *number);
     return true;
   };
   return {std::move(expected), accepts, ""};
@@ -43,17 +36,13 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
   constexpr std::ptrdiff_t kMaxColons = 2;
   if (std::ranges::count(text, ':') > kMaxColons) return std::nullopt;
   double seconds = 0;
-  for (bool first = true;; first = false) {
-    const std::string_view part = text.substr(0, text.find(':'));
-    const bool last = part.size() == text.size();
-    double number = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number, std::chars_format::fixed);
-    if (error != std::errc{} || end != part.data() + part.size() || !(number >= 0) || number > kMax)
-      return std::nullopt;
-    if ((!first && number >= 60) || (!last && number != std::floor(number))) return std::nullopt;
-    seconds = seconds * 60 + number;
-    if (last) break;
-    text.remove_prefix(part.size() + 1);
+  const std::vector<std::string_view> parts = split(text, ':');
+  for (const std::string_view& part : parts) {
+    const std::optional<double> number = parse_number<double>(part, std::chars_format::fixed);
+    if (!number || !(*number >= 0) || *number > kMax) return std::nullopt;
+    if (&part != &parts.front() && *number >= 60) return std::nullopt;
+    if (&part != &parts.back() && *number != std::floor(*number)) return std::nullopt;
+    seconds = seconds * 60 + *number;
   }
   const std::chrono::milliseconds found(std::llround(seconds * 1000));
   return found.count() > 0 && seconds <= kMax ? std::optional(found) : std::nullopt;
@@ -79,8 +68,8 @@ Check nonnegative_number(Infinity infinity) {
   const bool accepted = infinity == Infinity::accepted;
   return Check{accepted ? "a number of at least 0, or inf" : "a finite number of at least 0",
                [accepted](const std::string& text) {
-                 double number = 0;
-                 return parse(text, number) && number >= 0 && (accepted || std::isfinite(number));
+                 const std::optional<double> number = parse_number<double>(text);
+                 return number && *number >= 0 && (accepted || std::isfinite(*number));
                },
                ""};
 }
@@ -89,12 +78,11 @@ Check share_of_one() {
   return Check{"a share such as 10% or 0.1",
                [](std::string& text) {
                  const bool percent = text.ends_with('%');
-                 const std::string digits = percent ? text.substr(0, text.size() - 1) : text;
-                 double number = 0;
-                 if (!parse(digits, number)) return false;
-                 if (percent) number /= 100;
-                 if (!(number >= 0 && number <= 1)) return false;
-                 text = fmt::format("{}", number);
+                 const std::optional<double> number =
+                     parse_number<double>(std::string_view(text).substr(0, text.size() - (percent ? 1 : 0)));
+                 const double share = number.value_or(-1) / (percent ? 100 : 1);
+                 if (!(share >= 0 && share <= 1)) return false;
+                 text = fmt::format("{}", share);
                  return true;
                },
                ""};
@@ -104,10 +92,9 @@ Check token_count() {
   return Check{"a number of tokens such as 4096 or 128K",
                [](std::string& text) {
                  const bool kilo = text.ends_with('K') || text.ends_with('k');
-                 std::int64_t tokens = 0;
-                 if (!parse(kilo ? text.substr(0, text.size() - 1) : text, tokens) || tokens < 1 ||
-                     tokens > (std::int64_t{1} << 40))
-                   return false;
+                 const std::string_view number = std::string_view(text).substr(0, text.size() - (kilo ? 1 : 0));
+                 const std::int64_t tokens = parse_number<std::int64_t>(number).value_or(0);
+                 if (tokens < 1 || tokens > (std::int64_t{1} << 40)) return false;
                  text = fmt::format("{}", kilo ? tokens * 1024 : tokens);
                  return true;
                },
@@ -140,10 +127,12 @@ Check length_in_inches() {
                  constexpr std::array<std::pair<std::string_view, double>, 4> kUnits = {
                      {{"in", 1}, {"mm", 1 / 25.4}, {"cm", 1 / 2.54}, {"pt", 1 / 72.27}}};
                  for (const auto& [unit, inches] : kUnits) {
-                   double number = 0;
-                   if (!text.ends_with(unit) || !parse(text.substr(0, text.size() - unit.size()), number)) continue;
-                   if (number * inches < 1 || number * inches > 30) return false;
-                   text = fmt::format("{}", number * inches);
+                   if (!text.ends_with(unit)) continue;
+                   const std::optional<double> number =
+                       parse_number<double>(std::string_view(text).substr(0, text.size() - unit.size()));
+                   if (!number) continue;
+                   if (*number * inches < 1 || *number * inches > 30) return false;
+                   text = fmt::format("{}", *number * inches);
                    return true;
                  }
                  return false;

@@ -7,13 +7,13 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <iterator>
 #include <optional>
 
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
+#include "dumps/base/text_parts.h"
 #include "experiments/cli/parse/config_file.h"
 #include "experiments/cli/parse/parse_error.h"
 
@@ -36,9 +36,9 @@ bool convert(const std::string& text, std::string& value) {
 }
 template <class Number>
 bool convert(const std::string& text, Number& number) {
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc{} && rest == end;
+  const std::optional<Number> parsed = parse_number<Number>(text);
+  number = parsed.value_or(number);
+  return parsed.has_value();
 }
 template <class Number>
 bool convert(const std::string& text, std::optional<Number>& number) {
@@ -50,17 +50,6 @@ std::string text_of(double value) { return fmt::format("{:g}", value); }
 template <class Number>
 std::string text_of(Number value) {
   return std::to_string(value);
-}
-
-/// The items of "a,b". CLI11's own splitting would leave empty ones out silently.
-Texts split(std::string_view text) {
-  Texts items;
-  for (;;) {
-    const std::size_t comma = text.find(',');
-    items.emplace_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return items;
-    text.remove_prefix(comma + 1);
-  }
 }
 
 /// The file of --config as CLI11 takes it.
@@ -221,7 +210,9 @@ std::vector<std::string> Option::values() const { return items(parsed_->results(
 std::vector<std::string> Option::items(const std::vector<std::string>& words) const {
   if (!separated_) return words;
   Texts all;
-  for (const std::string& word : words) std::ranges::move(split(word), std::back_inserter(all));
+  // CLI11's own splitting would leave empty items out silently.
+  for (const std::string& word : words)
+    for (const std::string_view item : split(word, ',')) all.emplace_back(item);
   return all;
 }
 

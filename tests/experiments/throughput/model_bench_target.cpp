@@ -24,7 +24,8 @@ constexpr const char* kRecord = R"({"format": "attest-model-bench", "format_vers
   "tokens_per_second": 150, "tokens_per_second_low": 149, "tokens_per_second_high": 151, "step_milliseconds": 6.7,
   "attention_share": 0.2, "cache_bytes": 436870912, "over_flash": 1.5, "limit_flash": 1.6, "over_cudnn": 1.4,
   "limit_cudnn": 1.5, "check": {"logits_difference": 0.02, "tolerance": 0.03}}],
- "left_out": [{"method": "all", "context": 131072, "batch": 8, "reason": "needs more"}]})";
+ "left_out": [{"method": "all", "context": 131072, "batch": 8, "reason": "needs more"},
+ {"method": "ffd", "setting": {"kind": "delta", "value": 5}, "context": 8192, "batch": 1, "reason": "no memory"}]})";
 
 class ModelBenchTarget : public FuzzTarget {
  public:

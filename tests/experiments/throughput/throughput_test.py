@@ -131,6 +131,22 @@ def test_what_it_says(made):
     )
 
 
+def test_a_setting_that_did_not_fit_stands_beside_what_was_measured(tmp_path):
+    """The dense numbers stay, and table, figure and findings say what is missing, and why."""
+    place = {"context": 16384, "batch": 1}
+    less = copy.deepcopy(DOCUMENT)
+    gone = next(m for m in less["measurements"] if m["method"] == "ffd" and place.items() <= m.items())
+    less["measurements"].remove(gone)
+    less["left_out"] = [{"method": "ffd", "setting": gone["setting"], **place, "reason": "no memory"}]
+    said = figures(tmp_path, less).stdout
+    assert f"{name_of(gone)} at 16K tokens, batch 1, was not measured: no memory." in said
+    rows = read_csv(tmp_path / "out" / "throughput_times.csv")
+    assert len(rows) == len(DOCUMENT["measurements"])
+    marked = [row for row in rows if row["method"] == f"{name_of(gone)} (not measured: no memory)"]
+    assert [(row["context"], row["batch"], row["tokens_per_second"], row["over_flash"]) for row in marked] == [("16384", "1", "nan", "nan")]
+    assert f"Not measured: {name_of(gone)} at 16K, batch 1 (no memory)." in (tmp_path / "out" / "captions.md").read_text()
+
+
 def test_one_context_gives_a_table_alone(tmp_path):
     one = {**DOCUMENT, "measurements": [m for m in DOCUMENT["measurements"] if m["context"] == 4096]}
     figures(tmp_path, one)
@@ -188,6 +204,7 @@ def changed(change):
         (lambda d: d["model"].update(layers="many"), 'model.layers is "many", expected'),
         (lambda d: d.update(measurements=[]), "has 0 measurements, expected 1 to 1000"),
         (lambda d: d.update(measurements=d["measurements"] * 40), "measurements, expected 1 to 1000"),
+        (lambda d: d["left_out"][0].update(method="ffd"), "left_out[0].setting"),
         (lambda d: d["left_out"][0].update(method="x" * 9), 'left_out[0].method is "xxxxxxxxx", expected'),
     ],
 )

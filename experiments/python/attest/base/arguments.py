@@ -9,7 +9,8 @@ ABOVE_0 = "0*[1-9][0-9]*"
 
 
 class Parser(argparse.ArgumentParser):
-    def error(self, message):  # one sentence, without the usage text
+    def error(self, message):
+        """One sentence, without argparse's usage text, and the program's own exit code."""
         raise UsageError(f"{message} (--help lists the options)")
 
     def _print_message(self, message, file=None):  # the help; argparse drops what cannot be written
@@ -30,6 +31,7 @@ def argument(expected):
 
 @argument("a file's name")
 def file_name(text):
+    """A value of an option: an empty name would be taken for the working folder."""
     if not text:
         raise ValueError
     return text
@@ -44,11 +46,13 @@ def digits(pattern, text):
 
 @argument("a whole number")
 def whole_number(text):
+    """A value of an option; Python's int() would also take "1_000" and other alphabets' digits."""
     return digits("-?[0-9]+", text)
 
 
 @argument("a whole number above 0")
 def count(text):
+    """A value of an option: a number above 0."""
     return digits(ABOVE_0, text)
 
 

@@ -12,6 +12,7 @@ IN_FLOAT32 = f"a number that float32 holds, {LEAST:.2g} to {MOST:.2g}"
 
 
 def float32_holds(value):
+    """Whether a number is neither lost below the normal numbers nor infinite in float32."""
     return LEAST <= value <= MOST
 
 
@@ -77,6 +78,7 @@ class DumpWriter(Hdf5Output):
         return sample
 
     def create_layer(self, sample, layer, sliding_window=None):
+        """The group of a layer; a window of None has no attribute: every earlier key is seen."""
         return self.create_group(sample["layers"], str(layer), sliding_window=sliding_window)
 
     def create_values(self, layer, name, shape, element_type):

@@ -39,9 +39,11 @@ class InputFile:
         self.close()
 
     def close(self):
+        """Gives the descriptor back; the bytes that were read stay."""
         os.close(self.descriptor)
 
     def read(self, offset, size):
+        """Exactly `size` bytes from byte `offset` on; a file that ends before is refused."""
         parts = []
         while size:
             try:
@@ -63,11 +65,13 @@ class FileBytes:
         self.file, self.position = InputFile(path), begin
 
     def read(self, size):
+        """The next `size` bytes."""
         data = self.file.read(self.position, size)
         self.position += size
         return data
 
     def close(self):
+        """Gives the descriptor of the file back."""
         self.file.close()
 
 

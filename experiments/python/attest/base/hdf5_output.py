@@ -72,6 +72,7 @@ class Hdf5Output:
             _write_attributes(self.file, attributes)
 
     def create_group(self, at, name, **attributes):
+        """A group below `at`; attributes that are None are left out."""
         with self.writing():
             group = h5py.Group(h5py.h5g.create(at.id, name.encode(), gcpl=creation_properties(h5py.h5p.GROUP_CREATE)))
             _write_attributes(group, attributes)
@@ -150,6 +151,7 @@ class Hdf5Output:
 
     @contextlib.contextmanager
     def writing(self):
+        """Around calls of h5py: what fails in it, as on a full disk, is an OutputError with HDF5's own reason."""
         raise_if_interrupted()
         try:
             yield

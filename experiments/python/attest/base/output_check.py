@@ -18,6 +18,7 @@ def refuse_inputs(output, inputs):
 
 
 def fail_existing(path):
+    """The sentence of every command that would replace a file."""
     raise OutputError(f"{path}: exists already, expected a new file (or --force)")
 
 

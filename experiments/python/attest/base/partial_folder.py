@@ -27,6 +27,7 @@ OURS = re.compile(r"(?:tasks|capture)\.json|prompt-\d+\.json|dump-\d+\.h5|\.atte
 
 
 def folder_of(output):
+    """Beside the output, so that the last rename stays on one file system."""
     return pathlib.Path(f"{output}.partial")
 
 
@@ -124,9 +125,11 @@ class PartialFolder:
         return found
 
     def dump_path(self, number):
+        """Of prompt `number` alone."""
         return self.folder / f"dump-{number}.h5"
 
     def count_finished(self):
+        """Prompts, by the names of their files."""
         return sum(name.startswith(self.finished_prefix) for name in os.listdir(self.folder))
 
     def remove(self):

@@ -35,11 +35,13 @@ class Progress:
         self.end_bar()
 
     def end_bar(self):
+        """Ends its line, before another line is printed."""
         if self.bar_shown:
             print(file=sys.stderr)
         self.bar_shown = False
 
     def seconds(self):
+        """Since the progress began."""
         return time.monotonic() - self.start
 
     def __call__(self, amount):

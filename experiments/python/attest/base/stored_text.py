@@ -4,6 +4,7 @@ SAMPLE_NAME = "the name of one HDF5 group: UTF-8 text that is neither empty nor 
 
 
 def is_sample_name(name):
+    """Whether HDF5 can have a group of that name: no path, no byte 0, no half of a surrogate pair."""
     return name not in ("", ".") and not any(c in "/\0" or "\ud800" <= c <= "\udfff" for c in name)
 
 

@@ -14,6 +14,7 @@ from ..capture.model import files_of_model
 
 
 def parse(arguments):
+    """The request of the program, with the paths, which need not be JSON's text, as arguments of their own."""
     parser = Parser(prog="attest bench model", add_help=False, allow_abbrev=False)
     parser.add_argument("--request", type=json.loads, required=True)
     for name in ("--model", "--output", "--dump"):
@@ -92,6 +93,7 @@ def measure(request, device, operators, free):
 
 
 def bench(request):
+    """Measures, writes the record and prints the table. Nothing is written where nothing was measured."""
     import torch
 
     from .caches import Operators
@@ -118,6 +120,7 @@ def bench(request):
 
 
 def main(arguments):
+    """Returns the exit code."""
     return run_command("attest", "torch, transformers 5 and h5py", lambda: bench(parse(arguments)))
 
 

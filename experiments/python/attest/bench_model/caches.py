@@ -34,6 +34,7 @@ class NoAttention:
     """Leaves attention out of a step: what the check's difference is measured against."""
 
     def attend(self, layer, q, k, v):
+        """Zeros of the shape of the output, [B, Hq, 1, D]."""
         return torch.zeros_like(q)
 
 
@@ -48,13 +49,16 @@ class DenseCache:
         self.backend = None
 
     def bytes(self):
+        """Of keys and values of all layers."""
         return sum(x.numel() * x.element_size() for x in (*self.keys, *self.values))
 
     def append(self, layer, k, v):
+        """Over the last place, so that the length stays."""
         self.keys[layer].index_copy_(2, self.last, k)
         self.values[layer].index_copy_(2, self.last, v)
 
     def attend(self, layer, q, k, v):
+        """Output [B, Hq, 1, D] of the chosen back end; without one, of attention in float32."""
         self.append(layer, k, v)
         if self.backend is None:
             return self._plain(layer, q)
@@ -90,13 +94,16 @@ class FfdCaches:
         self.kept = {}  # layer: sub-blocks kept [B, Hkv, 1] by the latest step or replay
 
     def bytes(self):
+        """Of all layers, as the operators count them."""
         return sum(cache.bytes() for cache in self.caches)
 
     def attend(self, layer, q, k, v):
+        """Output [B, Hq, 1, D] of a step, whose token is appended first."""
         self.caches[layer].append(k, v)
         return self.decode(layer, q)
 
     def decode(self, layer, q):
+        """The output alone: nothing is appended."""
         out, _, self.kept[layer] = self.operators.decode(self.caches[layer], q, self.deltas[layer], self.scale)
         return out
 
@@ -112,9 +119,11 @@ class Operators:
     """FFD of the operator library."""
 
     def cache(self, k, v, heads, most_tokens):
+        """A cache of one layer with room for `most_tokens`; k and v [B, Hkv, T, D]."""
         return torch.classes.attest.FfdCache(k, v, heads, most_tokens)
 
     def decode(self, cache, q, delta, scale):
+        """(output, log-sum-exp, sub-blocks kept [B, Hkv, 1]); delta [Hkv] in nats."""
         return torch.ops.attest.ffd_decode(cache, q, delta, scale)
 
 

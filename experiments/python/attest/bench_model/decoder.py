@@ -9,6 +9,7 @@ FAMILIES = ("llama", "mistral", "qwen2", "qwen3")  # whose logits the test compa
 
 
 def refuse_other_families(config, name):
+    """The timed decoder has its own step, which is that of a few families."""
     if config.model_type not in FAMILIES:
         raise InputError(f"{name}: is a model of the family '{config.model_type}', expected one of "
                          f"{', '.join(FAMILIES)}")
@@ -74,6 +75,7 @@ class Decoder:
         return Layer(take, lambda name: prefix + name in weights)
 
     def weight_bytes(self):
+        """Tied tensors count once."""
         tensors = [self.embedding, self.norm, self.head]
         tensors += [x for layer in self.layers for x in vars(layer).values() if x is not None]
         return sum({x.data_ptr(): x.numel() * x.element_size() for x in tensors}.values())

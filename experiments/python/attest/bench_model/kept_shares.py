@@ -24,6 +24,7 @@ def shares_of_dump(dump, deltas, device):
 
 
 def shares_of_results(path):
+    """{delta: shares [layers, Hkv]} of a study that has FFD alone."""
     import h5py
 
     with h5py.File(path) as file:

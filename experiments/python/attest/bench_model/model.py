@@ -13,6 +13,7 @@ WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
 
 def shape_of_llama31_8b():
+    """Built in, so that it can be timed without a network."""
     from transformers import LlamaConfig
 
     rope = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
@@ -45,6 +46,7 @@ def load_config(name):
 
 
 def element_type_of(config, wanted, random):
+    """Of weights and cache: 16 bits, as the kernels take no other."""
     dtype = getattr(torch, wanted) if wanted else None if random else getattr(config, "dtype", None)
     dtype = dtype or torch.bfloat16
     if dtype not in (torch.float16, torch.bfloat16):
@@ -77,6 +79,7 @@ def random_weights(config, device, dtype, seed):
 
 
 def checkpoint_weights(name, device, dtype):
+    """{name: tensor} on the device."""
     from transformers import AutoModelForCausalLM
 
     try:

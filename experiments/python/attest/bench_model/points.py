@@ -82,16 +82,31 @@ class Point:
             self.leave_out("all", f"needs {needed / 1e9:.1f} GB beside the weights, and {free / 1e9:.1f} GB may be "
                            "taken")
             return []
-        try:
-            return [*self._dense(), *(self._ffd(setting) for setting in self.plan.settings)]
-        except torch.OutOfMemoryError:
-            self.leave_out("all", "the device's memory does not suffice")
+        measured = self._if_it_fits("all", None, self._dense)
+        if measured is None:
             return []
+        for setting in self.plan.settings:
+            found = self._if_it_fits("ffd", setting, lambda: self._ffd(setting))
+            measured += [found] if found else []
+        return measured
+
+    def _if_it_fits(self, method, setting, work):
+        """What `work` gives; None where the device's memory does not suffice, so that what was measured before
+        stays."""
+        try:
+            return work()
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            self.leave_out(method, "the device's memory does not suffice", setting)
+            return None
         finally:
             release(self.decoder.device)
 
-    def leave_out(self, method, reason):
-        self.left_out.append({"method": method, "context": self.context, "batch": self.batch, "reason": reason})
+    def leave_out(self, method, reason, setting=None):
+        """Notes it for the record, which has a line for everything that was asked for."""
+        of = {"setting": {"kind": setting.kind, "value": setting.value}} if setting else {}
+        self.left_out.append({"method": method, **of, "context": self.context, "batch": self.batch, "reason": reason})
 
     def _any_tokens(self):
         vocabulary, device = len(self.decoder.embedding), self.decoder.device
@@ -133,6 +148,7 @@ class Point:
         return found
 
     def backends(self):
+        """Those of SDPA that the device has; which of them refuse is seen when they are called."""
         return list(BACKENDS) if self.decoder.device.type == "cuda" else ["sdpa_flash"]
 
     def _ffd(self, setting):
@@ -201,10 +217,16 @@ class Point:
         """For a back end that refuses."""
         try:
             yield
-        except torch.OutOfMemoryError:
-            raise
         except (RuntimeError, NotImplementedError) as error:
+            if is_out_of_memory(error):
+                raise
             self.leave_out(method, first_line(error))
+
+
+def is_out_of_memory(error):
+    """Of torch, or of FFD's caches, whose memory torch does not give; ending a graph's capture may hide it."""
+    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error) or \
+        isinstance(error.__context__, RuntimeError) and is_out_of_memory(error.__context__)
 
 
 def release(device):

@@ -52,6 +52,7 @@ def limit(baseline, attention):
 
 
 def record(request, decoder, config, random, measured, left_out, created):
+    """The document of a run: what was measured, on what, and what was left out."""
     device = decoder.device
     cuda = device.type == "cuda"
     properties = torch.cuda.get_device_properties(device) if cuda else None
@@ -93,17 +94,25 @@ def text_of(document):
     return re.sub(r"\[[-\d.,e\s]+\]", lambda found: re.sub(r"\s+", " ", found.group()), json_text(document))
 
 
+def named(line):
+    """The method of what was left out, with its setting where others of the method may be there."""
+    return f"{line['method']} {setting_text(line)}" if "setting" in line else line["method"]
+
+
 def setting_text(measurement):
+    """"keep 6 %", "delta 5"; empty for dense attention."""
     setting = measurement["setting"]
     texts = {"none": "", "keep": f"keep {100 * setting['value']:.3g} %", "delta": f"delta {setting['value']:g}"}
     return texts[setting["kind"]]
 
 
 def length_text(tokens):
+    """Tokens: "32K", "1000"."""
     return f"{tokens // 1024}K" if tokens % 1024 == 0 else str(tokens)
 
 
 def optional(value):
+    """A speed-up; "-" without the baseline."""
     return "-" if value is None else f"{value:.2f}x"
 
 
@@ -117,6 +126,8 @@ def table(document):
             f"{m['tokens_per_second']:.1f}", f"{m['tokens_per_second_low']:.1f}..{m['tokens_per_second_high']:.1f}",
             f"{m['step_milliseconds']:.2f}", f"{100 * m['attention_share']:.1f}%", f"{m['cache_bytes'] / 1e9:.2f}",
             *(optional(m[name]) for name in ("over_flash", "limit_flash", "over_cudnn", "limit_cudnn"))])
+    rows += [[length_text(line["context"]), str(line["batch"]), line["method"], setting_text(line), "left out",
+              *"-" * 9] for line in document["left_out"] if "setting" in line]
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = ["  ".join(cell.ljust(w) if n in (2, 3) else cell.rjust(w)
                        for n, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in rows]
@@ -132,6 +143,6 @@ def table(document):
                 f"{worst['logits_difference']:.2g} of their norm (tolerance {worst['tolerance']:g}).",
                 "limit: 1 / (1 - share + share / speed-up), of the baseline's share of attention and the speed-up of "
                 "the attention alone."]
-    left = [f"left out: {line['method']}, context {length_text(line['context'])}, batch {line['batch']}: "
+    left = [f"left out: {named(line)}, context {length_text(line['context'])}, batch {line['batch']}: "
             f"{line['reason']}" for line in document["left_out"]]
     return "\n".join([head, "", *lines, "", *ends, *left])

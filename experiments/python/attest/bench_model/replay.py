@@ -43,11 +43,13 @@ class Loop:
         self.logits = None  # of the latest run or replay
 
     def run(self):
+        """One step: the likeliest tokens become the next ones."""
         self.logits = self.decoder.step(self.tokens, self.position, self.attend)
         self.tokens.copy_(self.logits.argmax(-1))
         self.position.add_(1)
 
     def restart(self):
+        """In place: a captured graph keeps the addresses of its tensors."""
         self.tokens.copy_(self.first)
         self.position.fill_(self.begin)
 
@@ -59,6 +61,7 @@ class Recorder:
         self.through, self.seen = attend, []
 
     def attend(self, layer, q, k, v):
+        """Copies what a layer's attention is given, as the step overwrites it."""
         self.seen.append((layer, q.clone(), k.clone(), v.clone()))
         return self.through(layer, q, k, v)
 

@@ -18,6 +18,7 @@ from .record import capture_prompt, provenance, write_header
 
 
 def capture_all(options, arguments, say):
+    """The command, once its options are parsed."""
     refuse_inputs(options.output, [*options.prompts, *files_of_model(options.model)])
     engine = engine_of(options)
     prompts = [prompt for path in options.prompts for prompt in read_prompts(path, options.task, options.spans)]
@@ -71,6 +72,7 @@ class Samples:
         return capture_prompt(self.options, self.model, self.config, self.capture, writer, prompt, tokenized)
 
     def write_header(self, writer, source, created):
+        """Attributes of the root, after the samples: the geometry is known then."""
         write_header(writer, self.options, self.model, self.config, self.capture, source, created)
 
 
@@ -110,6 +112,7 @@ def capture_one_by_one(engine, options, arguments, prompts, partial, source, cre
 
 
 def main(arguments):
+    """Returns the exit code."""
     def command():
         options = parse(arguments)
         capture_all(options, arguments, lambda line: say_line(line, options.quiet))

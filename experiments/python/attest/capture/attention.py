@@ -50,6 +50,7 @@ class AttentionCapture:
         self.checked_layers, self.checked_lengths = set(), set()  # by head_weights.py
 
     def begin_sample(self, sample, num_tokens, prompt_length, positions, layers):
+        """What the following passes belong to; `positions` are of the queries that are kept."""
         self.sample, self.num_tokens, self.prompt_length = sample, num_tokens, prompt_length
         self.positions, self.layers = positions, layers
         self.captured = {}  # layer -> CapturedLayer
@@ -107,6 +108,7 @@ class AttentionCapture:
                 check_layer(layer, attention, torch.cat(state.outputs))
 
     def create_layer(self, layer, recorded, window, sinks):
+        """The data sets of a layer, empty: keys and values come in parts where the prompt does."""
         group = self.writer.create_layer(self.sample, layer, window)
         if sinks is not None:
             self.writer.write_array(group, "sinks", sinks.float().cpu().numpy(), "<f4")
@@ -133,6 +135,7 @@ class AttentionCapture:
                                 group.attrs.get("sliding_window"), sinks, expansion)
 
     def check_geometry(self, layer, recorded, scale, softcap):
+        """A dump has one geometry: layers of another are refused, with the advice to choose layers."""
         dtypes = {recorded.query.dtype, recorded.key.dtype, recorded.value.dtype}
         if len(dtypes) > 1 or not dtypes <= {torch.float16, torch.bfloat16, torch.float32}:
             raise InputError(f"layer {layer}: q, k and v are {', '.join(sorted(map(str, dtypes)))}; a dump holds "

@@ -52,6 +52,8 @@ class Rows:
         self.begin()
 
     def begin(self, scale=1.0, shifts=None):
+        """What a pass over the rows of the answer is for: outputs scaled by `scale`, or shifted by `shifts` of a
+        layer."""
         self.scale, self.shifts, self.zeros, self.outputs, self.expansions = scale, shifts or {}, {}, {}, {}
         self.active = False
 
@@ -105,6 +107,7 @@ class Rows:
         return step.logits[0].float()
 
     def tensor(self, ids):
+        """[1, T] on the model's device."""
         return torch.tensor([ids], device=self.model.device)
 
 
@@ -128,6 +131,7 @@ def gradients_of(values, zeros):
 
 
 def check_logits(model, logits, whole):
+    """Gradients are of rows on cached keys, which must give what the whole text gives."""
     error, largest = (logits - whole).abs().max().item(), whole.abs().max().item()
     if not error <= LOGIT_TOLERANCE * (1 + largest):
         raise InputError(f"{model.name_or_path}: its logits on the keys and values of the tokens before are "
@@ -136,6 +140,7 @@ def check_logits(model, logits, whole):
 
 
 def check_causal(gradients):
+    """A gradient that reaches a later row, or is not finite, would give weights that mean nothing."""
     for layer, each in gradients.items():
         later = torch.ones(each.shape[:2], device=each.device).triu(1).bool()
         if each[later].any() or not each.isfinite().all():

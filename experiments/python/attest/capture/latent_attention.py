@@ -11,6 +11,7 @@ from ..base.errors import InputError
 
 
 def is_latent(module):
+    """Whether a module has DeepSeek's attention over latents (MLA)."""
     return getattr(module, "kv_lora_rank", None) is not None
 
 
@@ -25,10 +26,12 @@ class Latents:
                     lambda _, inputs, module=module: self.seen.__setitem__(module, inputs[0])))
 
     def remove(self):
+        """Takes the hooks off the model."""
         for each in self.hooks:
             each.remove()
 
     def forget(self, module):
+        """Frees the latent of a module's latest pass."""
         self.seen.pop(module, None)
 
     def take(self, module, layer, batch=1):

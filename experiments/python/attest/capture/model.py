@@ -29,6 +29,7 @@ def files_of_model(name):
 
 
 def refuse_missing_checkpoint(options):
+    """Before torch is imported, which takes seconds; names on the hub are looked up later."""
     refuse_missing_folder(options.model)
     if os.path.isdir(options.model) and not any(os.path.exists(os.path.join(options.model, name))
                                                 for name in ("config.json", "adapter_config.json")):
@@ -38,6 +39,7 @@ def refuse_missing_checkpoint(options):
 
 
 def load_model(options):
+    """(model, its text config), in evaluation, on the device of the options."""
     import huggingface_hub
     import torch
     import transformers
@@ -90,6 +92,7 @@ def vocabulary_of(model):
 
 
 def refuse_unknown_tokens(vocabulary, prompt, ids):
+    """Before the model indexes its embedding with them, which a GPU reports as an assertion."""
     if max(ids) >= vocabulary:
         raise InputError(f"{prompt.where}: token {max(ids)} is not in the model's vocabulary of {vocabulary}")
 
@@ -101,6 +104,7 @@ def length_warning(config, num_tokens):
 
 
 def pretrained_tokenizer(name, revision=None, trust_remote_code=False):
+    """Whatever transformers raises becomes an InputError."""
     import transformers
 
     try:
@@ -110,6 +114,7 @@ def pretrained_tokenizer(name, revision=None, trust_remote_code=False):
 
 
 def load_tokenizer(options, config):
+    """The model's own, that of --tokenizer, or the bytes of UTF-8."""
     if options.tokenizer == "bytes":
         first = getattr(options, "first_token", None)
         return ByteTokenizer(config.bos_token_id if first is None else first)

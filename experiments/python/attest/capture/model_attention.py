@@ -25,9 +25,11 @@ class LazyMask:
         self.request = request
 
     def whole(self, make_mask):
+        """The mask of all rows, for attention that is not captured."""
         return make_mask(**self.request)
 
     def rows(self, make_mask, begin, end):
+        """Of the rows from `begin` up to `end` alone."""
         offset = self.request["q_offset"] + begin
         return make_mask(**{**self.request, "q_length": end - begin, "q_offset": offset, "allow_is_causal_skip": False})
 

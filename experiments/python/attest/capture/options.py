@@ -54,6 +54,7 @@ exit codes: 0 success, 1 internal error, 2 usage, 4 bad input, 5 output, a missi
 
 @argument("a compression level from 1 to 9")
 def gzip_level(text):
+    """A value of an option: 1 to 9."""
     if not re.fullmatch("[1-9]", text):
         raise ValueError
     return int(text)
@@ -61,18 +62,21 @@ def gzip_level(text):
 
 @argument("a list of whole numbers such as 5,10")
 def integer_list(text):
+    """A value of an option: "0,-1"."""
     if not re.fullmatch("-?[0-9]+(,-?[0-9]+)*", text):
         raise ValueError
     return [int(item) for item in text.split(",")]
 
 
 def add_arguments(parser, model="name on the Hugging Face hub, or folder of a checkpoint"):
+    """Positional ones and the output, which attest-vllm shares."""
     parser.add_argument("model", metavar="MODEL", help=model)
     parser.add_argument("prompts", metavar="PROMPTS", nargs="+", help="text or .jsonl files")
     parser.add_argument("-o", "--output", metavar="DUMP", required=True, type=file_name, help="the dump to write")
 
 
 def add_query_options(parser):
+    """Which positions become queries of the dump."""
     queries = parser.add_argument_group(
         "which queries (default --last 4; --decode may stand with --last, else one of these)")
     queries.add_argument("--last", metavar="N", type=count, help="the last N positions of the prompt")
@@ -103,6 +107,7 @@ def add_content_options(parser):
 
 
 def add_text_options(group):
+    """How text becomes tokens, and what the model may load."""
     group.add_argument("--chat", action="store_true",
                        help="put each text into the tokenizer's chat template, as the user's")
     group.add_argument("--max-tokens", metavar="N", type=count, help="cut prompts after N tokens")
@@ -116,6 +121,7 @@ def add_text_options(group):
 
 
 def add_llama_options(parser):
+    """Those that say how llama.cpp caches; the names are its own."""
     llama = parser.add_argument_group("a .gguf file, which llama.cpp runs; names as there")
     llama.add_argument("-ctk", "--cache-type-k", choices=CACHE_TYPES, default="f16", metavar="TYPE",
                        help=f"type of the cached keys: {', '.join(CACHE_TYPES)} (default: f16)")
@@ -140,6 +146,7 @@ def settle_queries(parser, options):
 
 
 def parse(arguments):
+    """The options; UsageError where two of them do not go together."""
     parser = Parser(prog="attest capture", usage="attest capture MODEL PROMPTS... -o DUMP [options]",
                     description=DESCRIPTION, epilog=EPILOG, add_help=False, allow_abbrev=False,
                     formatter_class=argparse.RawDescriptionHelpFormatter)

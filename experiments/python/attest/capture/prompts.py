@@ -39,6 +39,7 @@ class TokenizedPrompt:
 
 
 def refuse_same_names(prompts):
+    """A sample's name is that of its group in the dump."""
     names = set()
     for prompt in prompts:
         if prompt.name in names:

@@ -70,11 +70,13 @@ def report_line(prompt, num_tokens, layers, captured, positions):
 
 
 def report_of_answer(answer, predicted):
+    """Part of a line of progress."""
     right = sum(p == a for p, a in zip(predicted, answer))
     return f", {right} of {len(answer)} answer tokens predicted right"
 
 
 def write_header(writer, options, model, config, capture, source, created):
+    """The root's attributes, of the model and of what was captured."""
     writer.write_header(model=model_name(options), num_layers=config.num_hidden_layers, **capture.geometry,
                         rope=rope_parameters(model, config), source=source, created=created,
                         engine=engine() if capture.attention_output else None)

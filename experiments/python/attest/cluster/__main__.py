@@ -10,6 +10,7 @@ from .study import Study
 
 
 def share(request, study):
+    """Runs the study on an executor, and prints its summary once."""
     logging.disable()  # pages of the engines' own about workers that died: what ends a study is said in a sentence
     connect, say = getattr(executors, request["executor"]), Progress(0, "", request["quiet"]).say
     with connect(request["place"], say) as (executor, slots):
@@ -25,6 +26,7 @@ def share(request, study):
 
 
 def main(text):
+    """Returns the exit code."""
     request = json.loads(text)
     study = Study(request["words"], request["output"],
                   show=None if request["json"] else ["--quiet"] * request["quiet"])

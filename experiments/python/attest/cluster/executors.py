@@ -115,6 +115,7 @@ class JobExecutor(concurrent.futures.Executor):
         self.thread.start()
 
     def submit(self, function, /, *arguments):
+        """A job that cannot be queued is a broken executor, as a worker that died is."""
         future = concurrent.futures.Future()
         try:
             self.jobs[future] = self.submit_job(function, *arguments)
@@ -148,6 +149,7 @@ class JobExecutor(concurrent.futures.Executor):
             self.jobs.pop(future).cancel()
 
     def shutdown(self, wait=True, *, cancel_futures=False):
+        """Jobs that are not finished are cancelled: nobody would take their results."""
         self.ended.set()
         self.thread.join()
         for future in list(self.jobs):

@@ -53,6 +53,7 @@ class Study:
         self.how = []  # to go on
 
     def begin(self, how=()):
+        """Asks the program which units are missing. One that finds nothing missing prints the summary."""
         self.ask(how)
         self.how = ["--resume"] + ["--force"] * ("--force" in how)
         if self.summary is not None and self.show is not None:  # complete already: the program prints it
@@ -128,9 +129,11 @@ class Study:
         self.learn(done.returncode, done.stdout, done.stderr)
 
     def command(self, show, how, *chunks):
+        """The program's arguments; `chunks` are finished ones that it takes in."""
         return [program(), *show, "run", *self.words, "-o", self.output, *how, "--take", *chunks]
 
     def learn(self, code, printed, error):
+        """Takes what the program printed: the missing units, or the summary when none is."""
         if code:
             raise ProgramError(error.decode(errors="replace"), code)
         found = json.loads(printed)
@@ -157,6 +160,7 @@ class Gatherer:
         return self
 
     def give(self, data):
+        """A chunk as bytes, or the path of a file where the workers share one with us."""
         self.check()
         if self.ended:
             return

@@ -45,6 +45,7 @@ class Attention:
     value_scale: float
 
     def query_rows(self, request):
+        """Rows of q of a request."""
         return self.bounds[request + 1] - self.bounds[request]
 
 
@@ -154,6 +155,7 @@ def _outputs(call):
 
 
 def of_wrapper(call, plan, made, number, layer):
+    """Of a call of a wrapper's run(), whose lengths and tables stand in its plan()."""
     _refuse_what_changes_attention(call, plan, made)
     if any(name.startswith("*") for name in call.given):
         call.fail("arguments of attention itself", "more, of a kernel of its own")
@@ -198,6 +200,7 @@ def of_wrapper(call, plan, made, number, layer):
 
 
 def of_function(call, number):
+    """Of a call that has everything among its own arguments."""
     _refuse_what_changes_attention(call)
     return (of_trtllm if call.function.startswith("trtllm") else of_single)(call, number)
 
@@ -219,6 +222,7 @@ def of_single(call, number):
 
 
 def with_axis(array):
+    """A layer of one request, as those of several are stored."""
     return dataclasses.replace(array, shape=(1, *array.shape))
 
 

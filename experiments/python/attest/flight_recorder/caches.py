@@ -17,6 +17,7 @@ class FlatCache:
         self.shape = k.shape[heads], k.shape[2], v.shape[2]
 
     def read(self, which, request):
+        """"k" or "v" of a request, [T, Hkv, D]."""
         array = self.pair["kv".index(which)]
         begin, end = int(self.starts[request]), int(self.starts[request + 1])
         if self.layout == "NHD":
@@ -46,10 +47,12 @@ class PagedCache:
             call.fail("as many pages of values as of keys", shape_text(self.pair[1].shape))
 
     def geometry(self):
+        """(KV heads, head dim, value dim)"""
         at = -2 if self.layout == "NHD" else -3
         return self.pair[0].shape[at], self.pair[0].shape[-1], self.pair[1].shape[-1]
 
     def read(self, which, request):
+        """"k" or "v" of a request, [T, Hkv, D]; the last page is cut to the request's length."""
         index = "kv".index(which)
         found = np.stack([rows(self.pair[index], int(page), 1)[0] for page in self.pages[request]])
         found = found[:, index] if self.together else found

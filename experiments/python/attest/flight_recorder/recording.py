@@ -30,10 +30,12 @@ class Call:
     results: list
 
     def get(self, name, default=None):
+        """An argument; one that was given as None has the default."""
         value = self.given.get(name)
         return default if value is None else value
 
     def fail(self, expected, found):
+        """An InputError that names the call's folder and function."""
         raise InputError(f"{self.folder}: {self.function}: expected {expected}, found {found}")
 
 

@@ -101,6 +101,7 @@ def write_request(writer, name, task, layers, request, last):
 
 
 def write_layer(writer, sample, attention, request, kept):
+    """What a call tells of one request; the `kept` last queries, where there are more."""
     layer = writer.create_layer(sample, attention.layer, attention.window)
     kind, end = element_type(attention), int(attention.bounds[request + 1])
     if attention.sinks is not None:

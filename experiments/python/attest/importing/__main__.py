@@ -21,6 +21,7 @@ def decode(value):
 
 
 def is_json_object(text):
+    """JSON that is too deep for the parser is none."""
     try:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
@@ -46,6 +47,7 @@ def check_options(options, target):
 
 
 def run_import(request):
+    """The command, of the program's request."""
     # Imported here, because these modules need numpy and h5py: run_command reports them if they are missing.
     from ..base.output_check import refuse_inputs
     from .engine_folders import import_of
@@ -74,6 +76,7 @@ def run_import(request):
 
 
 def main(request):
+    """Returns the exit code."""
     def command():
         try:
             run_import(decode(json.loads(request)))

@@ -35,6 +35,7 @@ def is_plugin_folder(path):
 
 
 def import_recording(request, options):
+    """A dump of the calls in a folder of FlashInfer's flight recorder."""
     from ..flight_recorder.recording import recorded_files
     from ..flight_recorder.writer import DEFAULT_LAST, write_recording
 
@@ -47,6 +48,7 @@ def import_recording(request, options):
 
 
 def import_plugin(request, options):
+    """A dump of the requests in a folder of the plugin, each file looked at by the program first."""
     from ..vllm_plugin.join import finished_files, join_requests, refusals
 
     _refuse(options, OF_ARRAYS, "is for arrays in files, what it says the plugin's dumps tell")

@@ -56,6 +56,7 @@ class ArrayView:
 
 
 def check_layout(letters):
+    """UsageError unless the letters are axes, each once, with the channel."""
     if "D" not in letters or not set(letters) <= set(AXES) or len(set(letters)) < len(letters):
         raise UsageError(f"layout '{letters}': expected each of the letters B (sample), H (head), T (token), D "
                          "(channel) at most once, and D")

@@ -36,6 +36,7 @@ class Member:
     crc: int
 
     def fail(self, expected, found):
+        """An InputError that names the archive and the member."""
         raise InputError(f"{self.path}: zip archive: member {in_quotes(self.name)}: expected {expected}, found {found}")
 
 
@@ -54,6 +55,7 @@ class MemberBytes:
             raise
 
     def read(self, size):
+        """The next bytes, inflated; the checksum is compared at the end."""
         data = self._inflate(size) if self.inflater else self.stored.read(size)
         self.position += size
         self.crc = zlib.crc32(data, self.crc)
@@ -65,6 +67,7 @@ class MemberBytes:
         return data
 
     def close(self):
+        """Gives the descriptor of the archive back."""
         self.stored.close()
 
     def _inflate(self, size):

@@ -77,12 +77,15 @@ class ImportPlan:
                 "value_dim": self.value_dim}
 
     def num_samples(self):
+        """Of all groups."""
         return sum(len(group.names) for group in self.groups)
 
     def num_sample_layers(self):
+        """A layer counts once for each sample that has it."""
         return sum(len(group.names) * len(group.layers) for group in self.groups)
 
     def num_bytes(self):
+        """Of q, k and v as they will be stored."""
         return sum(math.prod(view.extent.values()) * ITEM_BYTES[layer.element_type]
                    for group in self.groups for layer in group.layers for view in layer.views.values())
 

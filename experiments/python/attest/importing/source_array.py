@@ -21,6 +21,7 @@ class SourceArray:
     begin: int | None = None  # where the values begin in the file, if they stand there as they are
 
     def place(self):
+        """For messages: file and tensor."""
         return f"{self.file}: tensor {in_quotes(self.name)}"
 
 

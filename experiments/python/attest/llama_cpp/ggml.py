@@ -38,6 +38,7 @@ def library():
 
 @functools.cache
 def operation(number):
+    """ggml's name of an operation, as the header's numbers differ by version."""
     return library().ggml_op_name(number).decode()
 
 
@@ -49,10 +50,12 @@ def type_name(number):
 
 @functools.cache
 def type_number(name):
+    """The number of a type's name; None where this llama.cpp does not have it."""
     return next((number for number in range(64) if library().ggml_type_name(number) == name.encode()), None)
 
 
 def tensor_at(address):
+    """A tensor of ggml's, whose name is compared: the layout of the structure differs by version."""
     tensor = Tensor.from_address(address)
     if library().ggml_get_name(address) != tensor.name_:
         raise AttestError("the tensors of this llama.cpp are laid out in another way than those of llama-cpp-python "
@@ -61,10 +64,12 @@ def tensor_at(address):
 
 
 def address(tensor):
+    """Of the structure, for calls of ggml."""
     return ctypes.addressof(tensor)
 
 
 def name(tensor):
+    """Whatever bytes a model gave its tensor."""
     return tensor.name_.decode(errors="replace")
 
 
@@ -89,6 +94,7 @@ def root(tensor):
 
 
 def float_parameters(tensor):
+    """The parameters of the tensor's operation, as float32."""
     return np.frombuffer(bytes(tensor.op_params), np.float32)
 
 

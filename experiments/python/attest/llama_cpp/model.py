@@ -14,12 +14,14 @@ CELLS = 256  # llama.cpp rounds its cache up to a multiple
 
 
 def refuse_missing_model(path):
+    """Before llama.cpp is loaded."""
     with InputFile(path) as file:
         if file.size < 4 or file.read(0, 4) != b"GGUF":
             raise InputError(f"{path}: expected a GGUF file, found something else")
 
 
 def version():
+    """Of the bindings, which names the llama.cpp in them."""
     import llama_cpp
 
     return f"llama-cpp-python {llama_cpp.__version__}"
@@ -51,6 +53,7 @@ class LlamaModel:
         return self.metadata("general.name") or os.path.basename(self.options.model)
 
     def metadata(self, key):
+        """The text of a key of the file's metadata; None without it."""
         text = ctypes.create_string_buffer(4096)
         size = self.api.llama_model_meta_val_str(self.model, key.encode(), text, len(text))
         return text.value.decode(errors="replace") if size >= 0 else None

@@ -61,6 +61,7 @@ class LlamaSamples:
         return f"{line}, {time.monotonic() - began:.1f} s"
 
     def write_header(self, writer, source, created):
+        """Attributes of the root; the source says how the cache was stored."""
         options = self.options
         writer.write_header(model=options.model_name or self.model.name(), num_layers=self.model.num_layers,
                             **self.geometry, source=f"{source}: KV cache K {options.cache_type_k}, V "

@@ -31,6 +31,7 @@ def adapt_harness():
 
 
 def main():
+    """The harness's own command line, with the model type of this package. Returns the exit code."""
     def command():
         from lm_eval.__main__ import cli_evaluate
 

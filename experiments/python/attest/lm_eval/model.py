@@ -85,6 +85,7 @@ class SelectorLM(HFLM):
             return super()._model_generate(context, max_length, stop, past_key_values=cache, **options)
 
     def get_model_info(self):
+        """For the harness's results: which selector answered, and what it kept on average."""
         layers = self.attention.layers
         return {**super().get_model_info(), "attest_selector": self.attention.selector,
                 "attest_setting": self.attention.setting, "attest_layers": layers and sorted(layers),

@@ -19,5 +19,6 @@ class PartialOutcomes(PartialFolder):
         return found if whole and (not with_dump or self.dump_path(number).exists()) else None
 
     def store(self, number, outcomes):
+        """Appears whole, by rename: a prompt is finished or it is not."""
         with atomic_text(self.folder / f"prompt-{number}.json") as file:
             file.write(outcomes.to_json())

@@ -21,6 +21,7 @@ class Outcome:
     num_tokens: int  # of the reply
 
     def right(self):
+        """Whether the answer counts: it is in the reply, or begins it where replies are not scored."""
         return (self.prefix if self.contains == NOT_SCORED else self.contains) == 1
 
 
@@ -33,6 +34,7 @@ class PromptOutcomes:
     outcomes: list  # of Outcome, one per run
 
     def to_json(self):
+        """The form in the folder of unfinished outcomes."""
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod

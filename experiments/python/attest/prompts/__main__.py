@@ -15,6 +15,7 @@ from .prompts import make_prompts, write_prompts
 
 
 def load_tokenizer(options):
+    """A model's, or the bytes of UTF-8."""
     if options.tokenizer == "bytes":
         return ByteTokenizer(options.first_token)
     refuse_missing_folder(options.tokenizer)
@@ -22,6 +23,7 @@ def load_tokenizer(options):
 
 
 def parse(arguments):
+    """The options; UsageError for what cannot be made."""
     parser = Parser(prog="attest prompts", usage="attest prompts TOKENIZER -o FILE.jsonl [options]",
                     description=__doc__,
                     epilog="tasks:\n" + "\n".join(f"  {name:6}{task.meaning}" for name, task in TASKS.items()),
@@ -51,6 +53,7 @@ def parse(arguments):
 
 
 def main(arguments):
+    """Returns the exit code."""
     def command():
         options = parse(arguments)
         refuse_inputs(options.output, [options.haystack])

@@ -23,10 +23,12 @@ def line_with(before, marked, after):
 
 
 def scattered(rng, count):
+    """Depths in the text, from 0 to 1, ascending: the lines stand apart."""
     return sorted(rng.random() for _ in range(count))
 
 
 def in_a_block(rng, count):
+    """The same depth for all lines: they stand together."""
     return [rng.random()] * count
 
 
@@ -39,8 +41,10 @@ def different(count, make):
 
 
 def number(rng):
+    """Seven digits, as the needles of RULER have."""
     return str(rng.randrange(1_000_000, 10_000_000))
 
 
 def key(words, rng):
+    """Two words, so that keys are many."""
     return f"{rng.choice(words)}-{rng.choice(words)}"

@@ -3,6 +3,7 @@ from .episode import Episode, Line, different, in_a_block, line_with
 
 
 def key_value(count, _, rng):
+    """An episode of `count` pairs of hexadecimal strings in one block; the value of one key is asked for."""
     strings = different(2 * count, lambda: f"{rng.getrandbits(32):08x}")  # no key is another's value
     keys, values = strings[:count], strings[count:]
     asked = rng.randrange(count)

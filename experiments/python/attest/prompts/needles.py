@@ -6,6 +6,7 @@ OTHERS = 4  # needles of mv and mq that nobody asks for
 
 
 def needle(name, value, evidence):
+    """The line that holds a value; one of `evidence` knows where in it the value stands."""
     before, after = f"One of the special magic numbers for {name} is: ", ".\n"
     return line_with(before, value, after) if evidence else Line(before + value + after)
 
@@ -26,10 +27,12 @@ def multi_key(count, words, rng):
 
 
 def single(_, words, rng):
+    """One needle."""
     return multi_key(1, words, rng)
 
 
 def multi_value(_, words, rng):
+    """Several values of one key among those of others; all of them are asked for, in the order of the text."""
     keys, values = _keys_and_values(1 + OTHERS, words, rng)
     values += different(ASKED - 1, lambda: number(rng))
     pairs = list(zip([keys[0]] * (ASKED - 1) + keys, values))
@@ -42,6 +45,7 @@ def multi_value(_, words, rng):
 
 
 def multi_query(_, words, rng):
+    """Several keys of many are asked for."""
     keys, values = _keys_and_values(ASKED + OTHERS, words, rng)
     asked = rng.sample(range(len(keys)), ASKED)
     lines = [needle(k, v, i in asked) for i, (k, v) in enumerate(zip(keys, values))]

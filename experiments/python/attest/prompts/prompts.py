@@ -19,6 +19,7 @@ CORRECTIONS = 8  # of the size, because words drawn for one size are longer than
 
 
 def count_tokens(tokenizer, text, special=True):
+    """With the special tokens that the tokenizer puts around a text, unless told otherwise."""
     return len(tokenizer(text, add_special_tokens=special, verbose=False)["input_ids"])
 
 
@@ -59,6 +60,7 @@ def _full_size(task, wanted, words, seed, count):
 
 
 def prompt_name(task, length, seed, index):
+    """Says how the prompt can be made again."""
     return f"{task}_{length}_{seed}_{index}"
 
 

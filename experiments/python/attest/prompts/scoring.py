@@ -14,6 +14,7 @@ def _without_full_stop(text):
 
 
 def score(reply, answer):
+    """The reply's first lines against the answer; spaces around both, and a full stop at the end, do not count."""
     answer = answer.strip()
     if not answer:
         raise ValueError("an empty answer cannot be scored")

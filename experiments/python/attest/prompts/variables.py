@@ -13,6 +13,7 @@ def _chain(names, value):
 
 
 def variable_tracking(_, __, rng):
+    """Chains of assignments, mixed; the variables that one value reaches are asked for."""
     names = different(CHAINS * (HOPS + 1), lambda: "".join(rng.choices(string.ascii_uppercase, k=5)))
     values = different(CHAINS, lambda: str(rng.randrange(10_000, 100_000)))
     chains = [names[i * (HOPS + 1):(i + 1) * (HOPS + 1)] for i in range(CHAINS)]

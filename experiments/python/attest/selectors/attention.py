@@ -66,6 +66,7 @@ class SelectorAttention:
         self.reset()
 
     def install(self):
+        """Replaces the attention of all modules, and watches the passes of the model."""
         self.latents = Latents(self.model)
         for module in self.model.modules():
             module.attest = self
@@ -111,6 +112,7 @@ class SelectorAttention:
     # -- what was kept
 
     def reset(self):
+        """Before what the kept share is to be told of."""
         self.kept, self.rows = 0.0, 0
 
     def kept_ratio(self):

@@ -34,6 +34,7 @@ def find_library():
 
 
 def load_library(path=None):
+    """Loads the operators once; a second library of the same names would end the process."""
     path = pathlib.Path(path or find_library()).resolve()
     if str(path) in torch.ops.loaded_libraries:
         return

@@ -30,9 +30,11 @@ class TaskProgress:
         self.quiet, self.total, self.finished, self.spent, self.answered = False, None, 0, 0.0, 0
 
     def say(self, line):
+        """Unless --quiet."""
         say(line, self.quiet)
 
     def prompt_done(self, found, seconds, warning):
+        """A line with what is left, by the mean time of the prompts that this process answered."""
         self.finished, self.spent, self.answered = self.finished + 1, self.spent + seconds, self.answered + 1
         dense, *others = [outcome.right() for outcome in found.outcomes]
         left = datetime.timedelta(seconds=round((self.total - self.finished) * self.spent / self.answered))
@@ -41,6 +43,7 @@ class TaskProgress:
                  f"left{warning}")
 
     def interruption(self):
+        """What is said after Ctrl-C."""
         if not self.finished:
             return NOTHING_WRITTEN
         return (f"interrupted with {self.finished} of {self.total} prompts finished; the same command with --resume "
@@ -70,6 +73,7 @@ def configuration(options, model, prompts, layers):
 
 
 def run_tasks(options, progress):
+    """The command; what can be refused is refused before the model is loaded."""
     for output in filter(None, (options.output, options.dump)):
         refuse_inputs(output, [options.prompts if isinstance(options.prompts, str) else options.haystack,
                                *files_of_model(options.model)])
@@ -88,6 +92,7 @@ def run_tasks(options, progress):
 
 
 def answer_all(options, progress, partial, runs, file_prompts):
+    """Loads the model, answers what is left, and writes outcomes and dump."""
     import torch
 
     from .answers import MORE_TOKENS, ModelAnswers
@@ -174,6 +179,7 @@ def report(options, model):
 
 
 def main(arguments):
+    """Returns the exit code."""
     progress = TaskProgress()
 
     def command():

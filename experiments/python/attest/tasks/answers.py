@@ -62,6 +62,7 @@ class ModelAnswers:
         return self._predict(cache, len(ids) - 1, ids[-1:] + answer[:-1], len(answer))
 
     def text(self, ids):
+        """As the tokens have it: no spaces are cleaned up."""
         return self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
     def _predict(self, cache, start, ids, count):

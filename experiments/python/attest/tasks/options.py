@@ -12,12 +12,14 @@ DEFAULT_PROMPTS = 4
 
 @argument("float16, bfloat16 or float32")
 def element_type(text):
+    """A value of an option."""
     if text not in ("float16", "bfloat16", "float32"):
         raise ValueError
     return text
 
 
 def make_parser():
+    """Options as the program hands them over."""
     parser = Parser(prog="attest tasks", add_help=False, allow_abbrev=False)
 
     def add(name, **options):
@@ -51,6 +53,7 @@ def make_parser():
 
 
 def parse(arguments):
+    """The options, checked against each other."""
     return checked(make_parser().parse_args(arguments))
 
 

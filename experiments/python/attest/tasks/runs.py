@@ -19,6 +19,7 @@ class Run:
 
     @property
     def is_dense(self):
+        """Whether it is the run that the others are compared with."""
         return self.label == DENSE
 
     def name(self):

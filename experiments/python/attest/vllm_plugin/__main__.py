@@ -24,6 +24,7 @@ class PartialCapture(PartialFolder):
 
 
 def run(options, say):
+    """The command, once its options are parsed."""
     refuse_inputs(options.output, [*options.prompts, *files_of_model(options.model)])
     refuse_missing_checkpoint(options)
     prompts = [prompt for path in options.prompts for prompt in read_prompts(path, options.task, options.spans)]
@@ -69,6 +70,7 @@ def kept_or_removed(options, partial):
 
 
 def text_config(options):
+    """Of the part of the model that reads text, which has the layers."""
     import transformers
 
     try:
@@ -85,6 +87,7 @@ class Request:
         self.number, self.prompt, self.ids, self.decode, self.arguments = number, prompt, ids, decode, arguments
 
     def files(self, folder):
+        """One for each rank of the engine that has finished the prompt."""
         return sorted(folder.glob(f"prompt-{self.number}.h5")) + sorted(folder.glob(f"prompt-{self.number}.rank-*.h5"))
 
     def is_finished(self, folder):
@@ -102,6 +105,7 @@ class Request:
 
 
 def make_request(number, prompt, tokenized, options, num_layers):
+    """A prompt with what the plugin is asked to record of it."""
     ids, positions = choose_queries(options, prompt, tokenized)
     sample = {"spans": tokenized.spans, "span_labels": tokenized.span_labels, "document": prompt.document,
               "prompt_length": len(tokenized.ids), "name": prompt.name}
@@ -139,6 +143,7 @@ def generate(options, requests, folder):
 
 
 def refuse_what_failed(folder, requests):
+    """The first refusal of the plugin, in which requests have the places of their prompts."""
     from .join import refusals
 
     for sentence in refusals(folder):
@@ -187,6 +192,7 @@ def settle_cpu(given):
 
 
 def main(arguments=None):
+    """Ends the process."""
     arguments = sys.argv[1:] if arguments is None else arguments
 
     def command():

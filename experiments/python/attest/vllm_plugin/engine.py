@@ -27,6 +27,7 @@ class Layer:
         return getattr(self.module.impl, "sinks", None)
 
     def geometry(self):
+        """Of this rank's heads, as attributes of a dump."""
         return {"num_query_heads": self.query_heads, "num_kv_heads": self.kv_heads, "head_dim": self.head_dim,
                 "value_dim": self.value_dim, "softmax_scale": self.scale, "logit_softcap": self.softcap}
 
@@ -62,6 +63,7 @@ class Engine:
         return ",".join(options)
 
     def source(self):
+        """How the dump was captured, for its attribute."""
         kinds = sorted({layer.module.kv_cache_dtype for layer in self.layers.values()})
         ranks = "" if self.rank.is_alone() else (f", {self.rank.tensor_size} tensor-parallel and "
                                                  f"{self.rank.pipeline_size} pipeline-parallel ranks")
@@ -105,6 +107,7 @@ def why_not(layer):
 
 
 def describe_layer(number, layer):
+    """What a layer of vLLM says of its own geometry."""
     softcap = getattr(layer.impl, "logits_soft_cap", None)
     return Layer(number, layer, layer.num_heads, layer.num_kv_heads, layer.head_size,
                  getattr(layer, "head_size_v", layer.head_size), float(layer.impl.scale),

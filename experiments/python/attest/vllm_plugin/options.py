@@ -21,6 +21,7 @@ exit codes: 0 success, 1 internal error, 2 usage, 4 bad input, 5 output, a missi
 
 
 def parse(arguments):
+    """Our options; what stands behind `--` is left to vLLM."""
     arguments, engine = (arguments[:arguments.index("--")], arguments[arguments.index("--") + 1:]) \
         if "--" in arguments else (arguments, [])
     parser = Parser(prog="attest-vllm",

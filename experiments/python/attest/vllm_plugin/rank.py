@@ -20,9 +20,11 @@ class Rank:
         return self.tensor_size * self.pipeline_size
 
     def is_alone(self):
+        """Whether its dumps are whole."""
         return self.count() == 1
 
     def suffix(self):
+        """Of the names of this rank's files."""
         return "" if self.is_alone() else f".rank-{self.pipeline}-{self.tensor}"
 
     def attribute(self):

@@ -53,6 +53,7 @@ class Recorder:
                 self._guarded(request_id, request.place_output, number, start, output[begin:end])
 
     def end_step(self):
+        """After the layers of a step: requests with all their tokens are written."""
         for request_id, start, begin, end in self.places or ():
             if request_id in self.requests:
                 self.requests[request_id].end_pass(start + end - begin)
@@ -74,10 +75,12 @@ class Recorder:
         self.names.pop(request_id, None)
 
     def finish_all(self):
+        """At the end of the process, of which the engine tells nothing else."""
         for request_id in list(self.requests):
             self.finish(request_id)
 
     def refuse(self, request_id, reason):
+        """Forgets a request, and leaves the reason beside the dumps for whoever asked for it."""
         self.requests.pop(request_id, None)
         name = self.names.get(request_id, request_id)
         self.say(f"not captured: request {name}: {reason}")

@@ -34,6 +34,7 @@ class CapturedRequest:
         self.length = 0  # tokens that the layers have seen
 
     def is_complete(self):
+        """Whether the last position that was asked for has passed the layers."""
         return self.length == self.wish.num_tokens
 
     def num_rows(self):
@@ -41,6 +42,7 @@ class CapturedRequest:
         return sum(position < self.length for position in self.wish.positions)
 
     def begin_pass(self, start, tokens):
+        """The tokens of a pass, from position `start` on."""
         if start > self.length:
             raise InputError(f"goes on at token {start}, and {self.length} have reached the attention layers; "
                              "the others come from a cache")
@@ -48,6 +50,7 @@ class CapturedRequest:
         self.tokens[start:start + count] = tokens[:count].cpu()
 
     def end_pass(self, length):
+        """`length` tokens have passed all layers."""
         self.length = min(length, self.wish.num_tokens)
 
     def place(self, number, start, query, key, value, causal):

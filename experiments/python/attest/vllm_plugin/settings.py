@@ -78,6 +78,7 @@ class Wish:
 
     @property
     def num_tokens(self):
+        """Up to the last query: later ones are not kept."""
         return self.positions[-1] + 1
 
 

@@ -46,6 +46,7 @@ def install(settings):
 
 
 def make_recorder(settings, config, runner, say):
+    """Hooks the layers of this worker's model."""
     engine = describe_engine(config)
     recorder = Recorder(settings, engine, batch_of(runner), say)
     for number, layer in engine.layers.items():

@@ -42,6 +42,7 @@ def write_request(folder, engine, request):
 
 
 def write_layer(writer, sample, layer, captured, rows, tokens):
+    """What one rank has of a layer: `rows` queries and `tokens` keys and values."""
     group = writer.create_layer(sample, layer.number, layer.window)
     if layer.module.kv_cache_dtype.startswith("fp8"):
         writer.write_array(group, "cache_scales", np.array([layer.cache_scale(which) for which in "kv"]), "<f4")

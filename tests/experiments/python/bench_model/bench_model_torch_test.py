@@ -165,6 +165,43 @@ def test_what_does_not_fit_is_left_out(config, on_the_cpu, tmp_path, capsys):
     assert "nothing could be measured: needs" in capsys.readouterr().err
 
 
+class Full(standin.Operators):
+    """FFD's caches of sequences of 1000 tokens find no memory, in torch's words or in those of the program's own."""
+
+    errors = [torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("the GPU is out of memory: 5 MiB more are needed")]
+
+    def cache(self, k, v, heads, most):
+        if k.shape[2] == 999:
+            raise self.errors[k.shape[0] - 1]
+        return super().cache(k, v, heads, most)
+
+
+def test_dense_numbers_stay_where_ffd_does_not_fit(config, on_the_cpu, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(caches, "Operators", Full)
+    path = tmp_path / "m.json"
+    assert run(request_of(config, keep=[0.3], output=str(path))) == 0
+    document, printed = json.loads(path.read_text()), capsys.readouterr().out
+    assert [(m["method"], m["context"], m["batch"]) for m in document["measurements"]] == [
+        (method, 512, batch) for batch in (1, 2) for method in ("sdpa_flash", "ffd")
+    ] + [("sdpa_flash", 1000, 1), ("sdpa_flash", 1000, 2)]
+    reason = "the device's memory does not suffice"
+    assert document["left_out"] == [
+        {"method": "ffd", "setting": {"kind": "keep", "value": 0.3}, "context": 1000, "batch": batch, "reason": reason}
+        for batch in (1, 2)
+    ]
+    assert f"left out: ffd keep 30 %, context 1000, batch 2: {reason}" in printed
+    assert [line.split() for line in printed.splitlines() if "  left out  " in line] == [
+        ["1000", str(batch), "ffd", "keep", "30", "%", "left", "out", *"-" * 9] for batch in (1, 2)
+    ]
+
+
+def test_other_errors_of_ffd_are_not_taken_for_a_lack_of_memory(config, on_the_cpu, monkeypatch):
+    monkeypatch.setattr(Full, "errors", [RuntimeError("a defect"), None])
+    monkeypatch.setattr(caches, "Operators", Full)
+    with pytest.raises(RuntimeError, match="a defect"):
+        run(request_of(config, context=[1000], batch=[1]))
+
+
 def test_the_document_alone_is_printed(config, on_the_cpu, capsys):
     assert run(request_of(config, context=[512], batch=[1], keep=[0.5], json=True)) == 0
     assert len(json.loads(capsys.readouterr().out)["measurements"]) == 2
