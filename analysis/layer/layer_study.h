@@ -84,6 +84,7 @@ class LayerStudy {
 struct NoCudaCode : UsageError {
   using UsageError::UsageError;
 };
+/// Throws it.
 void require_cuda_code(const Study& study, std::span<const Metric> metrics = all_metrics());
 
 /// `study` must outlive the result.

@@ -134,7 +134,7 @@ void PreparedStudy::start_devices() {
 }
 
 const std::string& PreparedStudy::device_text() {
-  if (starts_.empty()) start_devices();
+  if (starts_.empty() && device_text_.empty()) start_devices();
   for (const Start& start : starts_) start.waiting.get();
   return device_text_;
 }
@@ -155,8 +155,7 @@ void PreparedStudy::give_back(LayerStudy& computed) {
 
 void PreparedStudy::compute(UnitQueue& queue, const StudyPlan& part, const UnitSink& sink,
                             const StudyObserver& observer) {
-  if (computed_ || starts_.empty()) start_devices();
-  computed_ = true;
+  if (starts_.empty()) start_devices();
   stream_study(study, part, readers, devices_, queue,
                {.reading_threads = reading_threads(options.device, options.threads),
                 .storing_threads = storing_threads(options.device, options.threads),
@@ -169,6 +168,7 @@ void PreparedStudy::compute(UnitQueue& queue, const StudyPlan& part, const UnitS
                 .await_device = [this](std::size_t place) { starts_[place].waiting.get(); },
                 .computed = [this](LayerStudy& computed) { give_back(computed); }},
                observer);
+  starts_.clear();  // the devices were given back
 }
 
 void PreparedStudy::take_hashes(const UnitKey& unit, const LayerResults& found, UnitOrigin origin) const {

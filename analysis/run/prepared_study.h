@@ -62,7 +62,6 @@ struct PreparedStudy {
   std::vector<LayerStudy*> devices_;  ///< null until they have started
   std::string device_text_;
   std::shared_future<void> starting_;  ///< all of them
-  bool computed_ = false;              ///< the devices were given back
   std::mutex ending_mutex_;
   std::vector<std::jthread> ending_;  ///< each gives a device back
 };
