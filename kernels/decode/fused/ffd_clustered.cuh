@@ -46,6 +46,8 @@ struct FfdClustered : FfdAttendStep<T, D, kGroups, kBits, false> {
     const int pair = static_cast<int>(blockIdx.x) >> p.cluster_shift;
     const int sequence = p.batch == 1 ? 0 : pair / p.num_kv_heads;
     wait_for_launch_before();
+    // Clusters that begin in the other half of the GPU are not spread over it, and read more slowly where much is kept.
+    if (p.fills_device) let_next_launch_begin();
     copy_query(pair);  // beside the length
     const FfdSegment s = own_segment(pair, sequence, p.cache.lengths[sequence]);
     Ring ring{s, warp};

@@ -9,6 +9,8 @@
 
 namespace attest {
 
+inline bool fills_device(std::int64_t ctas) { return ctas * 4 >= std::int64_t{3} * num_multiprocessors(); }
+
 template <class T, int D, int kGroups>
 class FfdClusteredGrid {
  public:
@@ -48,6 +50,7 @@ class FfdClusteredGrid {
 
   void launch(FfdFusedParams p) const {
     p.cluster_shift = shift_;
+    p.fills_device = fills_device(config_.gridDim.x);
     ATTEST_CUDA(cudaLaunchKernelEx(&config_, kKernel, p));
   }
 
@@ -63,8 +66,7 @@ class FfdClusteredGrid {
 /// The most items of a CTA up to which clusters shorten a call. Beyond, what counts is that all multiprocessors have
 /// work, and, where sequences may have different lengths, the same amount of it.
 inline int max_clustered_items(const FfdFusedParams& p, std::int64_t ctas) {
-  const bool fills = ctas * 4 >= std::int64_t{3} * num_multiprocessors();
-  return !fills ? 20 : p.batch == 1 ? 96 : 32;
+  return !fills_device(ctas) ? 20 : p.batch == 1 ? 96 : 32;
 }
 
 template <class T>

@@ -5,7 +5,8 @@
 //    warp takes its part of an operand of mma.m16n8k16. Nothing is transposed, and no shared-memory bank is hit twice.
 // 2. Division of work (ffd_schedule.cuh). One thread block (CTA) of 16 warps per multiprocessor; full blocks and tails
 //    are dealt to CTAs by a function of the lengths alone, so that results repeat. A pair's blocks go to its CTAs in
-//    turn, because kept blocks cluster.
+//    turn, because kept blocks cluster. Where pairs are many, a CTA has whole ones: of two CTAs
+//    that share a pair, each makes its queries and its pseudo-max, and their results must meet.
 // 3. Queries (ffd_query.cuh). They are the columns of B, in two float16 parts, which hold a float32 query times scale.
 //    The channel's step is multiplied into B once per block of 128 tokens. What a CTA needs first it copies first:
 //    queries while it learns the lengths, then tiles of sink and local blocks, then records.
@@ -23,7 +24,8 @@
 // 8. Clusters (ffd_clustered.cuh, a kernel of its own). In short sequences the merge is the longest step: in a cache of
 //    few tokens the CTAs of a pair are a cluster instead, and write into each other's shared memory.
 // 9. Launch (ffd_fused_launch.cuh). Where no barrier of the grid is needed, a launch begins while the one before ends
-//    (programmatic dependent launch), and waits before it reads or writes device memory.
+//    (programmatic dependent launch): it brings what it scans first into the L2 cache, and waits before it uses or
+//    writes device memory.
 //
 // What bounds it, measured: experiments/decode/H200.md.
 #pragma once
@@ -39,7 +41,7 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
   using Scan = FfdScanStep<T, D, kGroups, kBits, kLate>;
   using Attend = FfdAttendStep<T, D, kGroups, kBits, kLate>;
   using Attend::attend_part, Attend::listed_tile;
-  using Scan::scan_segment;
+  using Scan::prefetch_records, Scan::scan_segment;
   using Step::await_query, Step::copy_query, Step::init_barriers, Step::p, Step::sh, Step::warp, Step::lane;
   using typename Scan::Ring;
 
@@ -157,13 +159,16 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
       prefetch_small(p.pair_kept, p.pairs() * 4, lane);
     }
     init_barriers();
-    wait_for_launch_before();
     const int cta = static_cast<int>(blockIdx.x);
+    // The pair that a CTA most likely begins with: its queries are copied beside the lengths.
+    const int likely = p.ctas_per_pair > 0 ? small_quotient(cta, p.ctas_per_pair) : static_cast<int>(p.pairs());
+    if (kStatic && p.one_length && likely < p.pairs())
+      prefetch_records(split_segment(p, likely, cta - likely * p.ctas_per_pair, p.ctas_per_pair));
+    wait_for_launch_before();
+    if (kStatic) let_next_launch_begin();
     FfdItems items;
     FfdSegment first;
     bool busy = true;
-    // The pair that a CTA most likely begins with: its queries are copied beside the lengths.
-    const int likely = p.ctas_per_pair > 0 ? small_quotient(cta, p.ctas_per_pair) : static_cast<int>(p.pairs());
     if (kStatic && likely < p.pairs()) copy_query(likely);
     if (kStatic && p.one_length) {  // nothing to deal
       if (likely >= p.pairs()) return;

@@ -39,6 +39,7 @@ struct FfdShares {
 /// A pair has an item per full block and one for its tail, in this order; pairs follow each other.
 struct FfdItems {
   int ctas = 1;      ///< that have items
+  int count = 0;     ///< items of all pairs; without splits
   int per_pair = 0;  ///< items, if whole CTAs are dealt to pairs
   /// CTAs per pair, if whole CTAs are dealt to pairs: a pair's items are then dealt to them in turn, because kept
   /// blocks cluster. Else 0.
@@ -66,7 +67,7 @@ struct FfdSegment {
   __device__ int tail_tiles() const { return tail ? (tail_tokens() + 15) / 16 : 0; }
 };
 
-/// Whole CTAs may be dealt to pairs: few stay idle.
+/// Whole CTAs may be dealt to pairs, or whole pairs to CTAs: few stay idle.
 __host__ __device__ constexpr bool nearly_all(int busy, int ctas) { return busy * 20 >= ctas * 19; }
 
 /// Run by a whole warp.
@@ -86,16 +87,23 @@ __device__ inline FfdItems deal_items(const FfdFusedParams& p, int lane) {
     sum = __reduce_add_sync(~0u, sum);
   }
   FfdItems items;
+  const int ctas = static_cast<int>(gridDim.x), pairs = p.batch * p.num_kv_heads;
   const int splits = min(p.ctas_per_pair, maximum);
-  if (minimum == maximum && splits > 0 && nearly_all(p.batch * p.num_kv_heads * splits, static_cast<int>(gridDim.x))) {
+  if (minimum == maximum && splits > 0 && nearly_all(pairs * splits, ctas)) {
     items.per_pair = maximum;
     items.splits = splits;
-    items.ctas = p.batch * p.num_kv_heads * splits;
+    items.ctas = pairs * splits;
     return items;
   }
-  const int count = sum * p.num_kv_heads;
-  items.ctas = min(static_cast<int>(gridDim.x), count);
-  items.shares = FfdShares(count, items.ctas);
+  items.count = sum * p.num_kv_heads;
+  const int whole = quotient(pairs + ctas - 1, ctas);  // pairs of a CTA
+  if (minimum == maximum && pairs > ctas && nearly_all(pairs, whole * ctas)) {
+    items.ctas = quotient(pairs + whole - 1, whole);
+    items.shares.each = whole * maximum;
+    return items;
+  }
+  items.ctas = min(ctas, items.count);
+  items.shares = FfdShares(items.count, items.ctas);
   return items;
 }
 
@@ -130,7 +138,7 @@ __device__ inline FfdSegment first_segment(const FfdFusedParams& p, const FfdIte
     return split_segment(p, pair, cta - pair * all.splits, all.splits);
   }
   FfdSegment s;
-  const int first = all.shares.begin(cta), items = all.shares.begin(cta + 1) - first;
+  const int first = all.shares.begin(cta), items = min(all.shares.begin(cta + 1), all.count) - first;
   int item = first;
 #pragma unroll 1
   for (int base = 0;; base += 32) {
@@ -177,6 +185,8 @@ __device__ inline void next_segment(const FfdFusedParams& p, FfdSegment& s) {
 /// Waits until what the launch before has written is visible. A launch that may begin before the one before has ended
 /// (cudaLaunchAttributeProgrammaticStreamSerialization) reads and writes device memory after it alone.
 __device__ inline void wait_for_launch_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+/// A launch that may begin early begins where CTAs of this one have ended, once all of them have called this.
+__device__ inline void let_next_launch_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
 /// Waits for all CTAs of the grid, which must all be resident. Writes before it are visible after it. The counter's top
 /// bit changes when the last CTA has arrived; it needs no reset.

@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <deque>
+#include <vector>
 
 #include "kernels/decode/fused/ffd_fragments.cuh"
+#include "kernels/device/multiprocessor.h"
 #include "tests/kernels/decode/cache_on_gpu.h"
 
 namespace attest::test {
@@ -242,6 +245,44 @@ TEST_P(FfdDecode, ManyPairs) {
   const DecodeCounts counts = decode_and_compare(problem_of(many, {}, lengths));
   EXPECT_LE(counts.undecided, 20) << "of " << counts.sub_blocks;
   EXPECT_GT(counts.sub_blocks, 100);
+}
+
+// Twice as many pairs of one length as multiprocessors, but one: thread blocks have two whole pairs, and the last one.
+TEST_P(FfdDecode, WholePairs) {
+  if (GetParam().layout == FfdCacheLayout::row_major) return;
+  FfdCacheShape many = shape(2 * num_multiprocessors() - 1, 700, 1);
+  many.num_kv_heads = 1;
+  const std::vector<int> lengths(static_cast<std::size_t>(many.batch), 650);
+  const DecodeCounts counts = decode_and_compare(problem_of(many, {.sub_block = 32}, lengths, true));
+  EXPECT_LE(counts.undecided, 20) << "of " << counts.sub_blocks;
+  EXPECT_GE(counts.share(), 0.1);
+}
+
+// A call may begin while the one before ends, on another cache: no result is of the wrong one, or of both.
+TEST_P(FfdDecode, CallsInARow) {
+  FfdCacheShape one = shape(1, 2200);
+  one.num_kv_heads = 8;
+  FfdCacheShape full = shape(8, 700);
+  full.num_kv_heads = 8;
+  for (FfdBalance balance : {FfdBalance::static_shares, FfdBalance::automatic, FfdBalance::balanced}) {
+    SCOPED_TRACE(static_cast<int>(balance));
+    const FfdDecodeOptions options{.sub_block = 64, .balance = balance};
+    const DecodeProblem problems[] = {problem_of(one, options, {2100}), problem_of(one, options, {1500}, true),
+                                      problem_of(full, options, {650, 1, 128, 400, 699, 300, 500, 129})};
+    Gpu gpu;
+    std::deque<CacheOnGpu> caches;
+    std::vector<DecodeResults> alone;
+    for (const DecodeProblem& problem : problems) alone.push_back(caches.emplace_back(problem, gpu).decode(options));
+    for (CacheOnGpu& cache : caches) cache.clear_results();
+    gpu.stream.synchronize();
+    for (int i = 0; i < 12; ++i) caches[static_cast<std::size_t>(i % 5 % 3)].enqueue(options);
+    for (std::size_t i = 0; i < caches.size(); ++i) {
+      const DecodeResults found = caches[i].results();
+      EXPECT_EQ(found.out, alone[i].out);
+      EXPECT_EQ(found.lse, alone[i].lse);
+      EXPECT_EQ(found.kept, alone[i].kept);
+    }
+  }
 }
 
 // A pair has a cluster of 16 thread blocks down to 1, in which some have no block of the sequence.
