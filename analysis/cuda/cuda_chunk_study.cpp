@@ -24,9 +24,9 @@ std::vector<decltype(SelectorFunctions::cuda)> passes_of(const SelectorLayout& l
   for (const ResultArray& array : layout.arrays) {
     if (array.metric == nullptr || (array.metric->needs.estimate && !has_estimate)) continue;
     decltype(SelectorFunctions::cuda) pass = nullptr;
-    if (const auto* of_selector = std::get_if<SelectorFunctions>(&array.metric->functions))
+    if (const auto* of_selector = array.functions<SelectorFunctions>())
       pass = of_selector->cuda;
-    else if (const auto* of_layer = std::get_if<LayerFunctions>(&array.metric->functions))
+    else if (const auto* of_layer = array.functions<LayerFunctions>())
       pass = of_layer->cuda;
     else
       pass = std::get<SpanTokenFunctions>(array.metric->functions).cuda;

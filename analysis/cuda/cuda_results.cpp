@@ -8,16 +8,6 @@
 #include "kernels/device/cuda_check.h"
 
 namespace attest {
-namespace {
-
-const LayerFunctions* layer_functions(const ResultArray& array) {
-  return array.metric == nullptr ? nullptr : std::get_if<LayerFunctions>(&array.metric->functions);
-}
-const SpanTokenFunctions* span_token_functions(const ResultArray& array) {
-  return array.metric == nullptr ? nullptr : std::get_if<SpanTokenFunctions>(&array.metric->functions);
-}
-
-}  // namespace
 
 void CudaResults::begin_span_tokens(cudaStream_t stream) {
   const std::size_t queries = layout_.seen_span_tokens.size();
@@ -49,7 +39,7 @@ void CudaResults::begin(const Study& study, std::span<const Metric> metrics, con
     std::vector<std::size_t>& offsets = sums_offsets_.emplace_back();
     for (const ResultArray& array : selector.arrays) {
       offsets.push_back(sums);
-      if (layer_functions(array) != nullptr) sums += rows * selector.num_settings;
+      if (array.functions<LayerFunctions>() != nullptr) sums += rows * selector.num_settings;
     }
   }
   device_.reserve(layout_.num_cells * sizeof(float));
@@ -83,7 +73,7 @@ CudaCells CudaResults::selector_cells(std::size_t selector) const {
   std::vector<CudaCells::Array> arrays;
   for (std::size_t a = 0; a < all.size(); ++a)
     arrays.push_back({all[a].info.name, cells(all[a]),
-                      layer_functions(all[a]) == nullptr
+                      all[a].functions<LayerFunctions>() == nullptr
                           ? nullptr
                           : reinterpret_cast<HeadSums*>(sums_.data()) + sums_offsets_[selector][a]});
   return CudaCells(std::move(arrays), span_bits(selector));
@@ -93,10 +83,10 @@ void CudaResults::enqueue_finish(int num_queries, int num_heads, cudaStream_t st
   for (std::size_t s = 0; s < layout_.selectors.size(); ++s) {
     const SelectorLayout& selector = layout_.selectors[s];
     for (std::size_t a = 0; a < selector.arrays.size(); ++a) {
-      if (const SpanTokenFunctions* functions = span_token_functions(selector.arrays[a]))
+      if (const SpanTokenFunctions* functions = selector.arrays[a].functions<SpanTokenFunctions>())
         functions->cuda_combine({span_bits(s), reinterpret_cast<const SpanTokenRange*>(seen_.data()), num_queries,
                                  static_cast<int>(selector.num_settings), cells(selector.arrays[a]), stream});
-      if (const LayerFunctions* functions = layer_functions(selector.arrays[a]))
+      if (const LayerFunctions* functions = selector.arrays[a].functions<LayerFunctions>())
         functions->cuda_combine({reinterpret_cast<const HeadSums*>(sums_.data()) + sums_offsets_[s][a], num_queries,
                                  num_heads, static_cast<int>(selector.num_settings), cells(selector.arrays[a]),
                                  stream});

@@ -232,11 +232,11 @@ class CpuLayerStudy final : public LayerStudy {
     for (std::size_t a = 0; a < layout.first_own; ++a) {
       const ResultArray& array = layout.arrays[a];
       if (array.metric->needs.estimate && !has_estimate) continue;
-      if (const auto* of_selector = std::get_if<SelectorFunctions>(&array.metric->functions)) {
+      if (const auto* of_selector = array.functions<SelectorFunctions>()) {
         values.resize(has_settings(array.info.axes) ? settings : array.per_row);
         of_selector->cpu(row, values);
         put(a, values);
-      } else if (const auto* of_layer = std::get_if<LayerFunctions>(&array.metric->functions)) {
+      } else if (const auto* of_layer = array.functions<LayerFunctions>()) {
         const std::span<HeadSums> sums = builder.head_sums(s, a, place.query, place.head);
         for (std::size_t i = 0; i < settings; ++i) sums[place.given(i)] = of_layer->of_head(row, static_cast<int>(i));
       }

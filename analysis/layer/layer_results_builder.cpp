@@ -2,13 +2,6 @@
 #include "analysis/layer/layer_results_builder.h"
 
 namespace attest {
-namespace {
-
-const LayerFunctions* layer_functions(const ResultArray& array) {
-  return array.metric == nullptr ? nullptr : std::get_if<LayerFunctions>(&array.metric->functions);
-}
-
-}  // namespace
 
 LayerResultsBuilder::LayerResultsBuilder(const Study& study, std::span<const Metric> metrics,
                                          const AttentionLayer& layer)
@@ -19,7 +12,8 @@ LayerResultsBuilder::LayerResultsBuilder(const Study& study, std::span<const Met
   for (const SelectorLayout& selector : layout_.selectors) {
     std::vector<std::vector<HeadSums>>& sums = head_sums_.emplace_back(selector.arrays.size());
     for (std::size_t a = 0; a < sums.size(); ++a)
-      if (layer_functions(selector.arrays[a]) != nullptr) sums[a].resize(row(num_queries_, 0) * selector.num_settings);
+      if (selector.arrays[a].functions<LayerFunctions>() != nullptr)
+        sums[a].resize(row(num_queries_, 0) * selector.num_settings);
     std::vector<std::uint32_t>& words = span_words_.emplace_back(selector.span_bits.size(num_queries_));
     span_bits_.push_back(selector.span_bits);
     span_bits_.back().bits = words.data();
@@ -44,7 +38,7 @@ std::span<HeadSums> LayerResultsBuilder::head_sums(std::size_t selector, std::si
 void LayerResultsBuilder::combine_sums(std::size_t s) {
   const SelectorLayout& layout = layout_.selectors[s];
   for (std::size_t a = 0; a < layout.arrays.size(); ++a) {
-    const LayerFunctions* functions = layer_functions(layout.arrays[a]);
+    const LayerFunctions* functions = layout.arrays[a].functions<LayerFunctions>();
     if (functions == nullptr) continue;
     std::vector<float>& values = results_.selectors[s].metrics[a].values;
     for (std::int64_t n = 0; n < num_queries_; ++n)
@@ -67,7 +61,7 @@ void LayerResultsBuilder::count_span_tokens(std::size_t s) {
     count_span_heads(bits, static_cast<std::int64_t>(query), static_cast<int>(cell % layout.num_settings),
                      layout_.seen_span_tokens[query], heads);
     for (std::size_t a = 0; a < layout.first_own; ++a) {
-      const auto* functions = std::get_if<SpanTokenFunctions>(&layout.arrays[a].metric->functions);
+      const auto* functions = layout.arrays[a].functions<SpanTokenFunctions>();
       if (functions == nullptr) continue;
       const std::size_t count = layout.arrays[a].per_row / layout.num_settings;
       functions->cpu(heads, std::span(results_.selectors[s].metrics[a].values).subspan(cell * count, count));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "analysis/metrics/metric.h"
@@ -18,6 +19,12 @@ struct ResultArray {
   std::size_t per_row = 0;         ///< cells per (query, head), or per query if there is no head axis: S, M, 1 or S T
   std::size_t size = 0;            ///< number of cells
   std::size_t begin = 0;           ///< number of cells in the arrays before this one
+
+  /// The metric's functions, if they are of this kind; else null.
+  template <class Functions>
+  const Functions* functions() const {
+    return metric == nullptr ? nullptr : std::get_if<Functions>(&metric->functions);
+  }
 };
 
 /// The arrays of one selector: first the metrics of the table, in its order, then the selector's own metrics.
