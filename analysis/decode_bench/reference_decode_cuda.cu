@@ -13,7 +13,7 @@
 namespace attest {
 namespace {
 
-constexpr int kBlock = 128, kMaxGroup = 16, kThreads = 128, kSplits = 64, kTile = 128;
+constexpr int kBlock = 128, kHeadsAtOnce = 16, kThreads = 128, kSplits = 64, kTile = 128;
 constexpr double kLowest = -std::numeric_limits<double>::infinity();
 
 struct Shape {
@@ -54,27 +54,30 @@ __global__ void scores_kernel(const T* q, const T* k, const float* scales, Shape
   for (std::int64_t t = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; t < shape.length;
        t += stride) {
     const bool quantised = bits < 16 && t / kBlock < shape.blocks();
-    double estimate[kMaxGroup] = {}, fine[kMaxGroup] = {};
-    for (int c = 0; c < shape.head_dim; ++c) {
-      const float key = as_float(k[(pair * shape.length + t) * shape.head_dim + c]);
-      double low = key, high = key;
-      if (quantised) {
-        const float scale = scales[(pair * shape.blocks() + t / kBlock) * shape.head_dim + c];
-        const float position = __fadd_rn(__fdiv_rn(key, scale), z);
-        const float thumbnail = __fmul_rn(rintf(fminf(fmaxf(position, 0.0f), highest)) - z, scale);
-        low = thumbnail;
-        high = low + rounded_to_e4m3(__fsub_rn(key, thumbnail));
+    for (int first = 0; first < shape.group; first += kHeadsAtOnce) {
+      const int heads = min(kHeadsAtOnce, shape.group - first);
+      const std::int64_t row = pair * shape.group + first;
+      double estimate[kHeadsAtOnce] = {}, fine[kHeadsAtOnce] = {};
+      for (int c = 0; c < shape.head_dim; ++c) {
+        const float key = as_float(k[(pair * shape.length + t) * shape.head_dim + c]);
+        double low = key, high = key;
+        if (quantised) {
+          const float scale = scales[(pair * shape.blocks() + t / kBlock) * shape.head_dim + c];
+          const float position = __fadd_rn(__fdiv_rn(key, scale), z);
+          const float thumbnail = __fmul_rn(rintf(fminf(fmaxf(position, 0.0f), highest)) - z, scale);
+          low = thumbnail;
+          high = low + rounded_to_e4m3(__fsub_rn(key, thumbnail));
+        }
+        for (int h = 0; h < heads; ++h) {
+          const double query = as_float(q[(row + h) * shape.head_dim + c]);
+          estimate[h] += query * low;
+          fine[h] += query * high;
+        }
       }
-      for (int h = 0; h < shape.group; ++h) {
-        const double query = as_float(q[(pair * shape.group + h) * shape.head_dim + c]);
-        estimate[h] += query * low;
-        fine[h] += query * high;
+      for (int h = 0; h < heads; ++h) {
+        estimates[(row + h) * shape.length + t] = shape.scale * estimate[h];
+        refined[(row + h) * shape.length + t] = shape.scale * fine[h];
       }
-    }
-    for (int h = 0; h < shape.group; ++h) {
-      const std::int64_t at = (pair * shape.group + h) * shape.length + t;
-      estimates[at] = shape.scale * estimate[h];
-      refined[at] = shape.scale * fine[h];
     }
   }
 }

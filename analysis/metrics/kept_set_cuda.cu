@@ -1,7 +1,8 @@
 // Metrics of the kept set on the device, all settings in one pass: histograms over entry levels in shared memory, then
 // prefix sums over the settings. To save atomic operations, a thread sums runs of neighbouring tokens before it adds
-// them to a bin. All bins are 32-bit integers, so the sums do not depend on the order of the additions. The masses of a
-// row add up to 1 and are counted in units of 2^-31.
+// them to a bin. All bins are integers, so the sums do not depend on the order of the additions. The masses of a row
+// add up to 1 and are counted in units of 2^-40: every run is rounded, and a million equal weights in units of 2^-31
+// would miss 2e-4 of the mass.
 #include <stdexcept>
 
 #include "analysis/metrics/kept_set.h"
@@ -10,13 +11,16 @@
 #include "kernels/attention/level_sums_cuda.cuh"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/first_where.cuh"
+#include "kernels/device/multiprocessor.h"
 
 namespace attest {
 namespace {
 
 constexpr int kKeptSetThreads = 512;
-constexpr int kMaxSettings = 1200;  // their histograms, 40 bytes per setting, fit in 48 KiB of shared memory
-constexpr float kMassUnits = 2147483648.0f;
+constexpr int kMaxSettings = 1200;  // their histograms fit in the 64 KiB that any GPU since Turing gives a block
+using Mass = unsigned long long;
+constexpr double kMassUnits = 1ull << 40;
 
 /// Outputs, [N, Hq, S] each. The span metrics are null if the sample has no spans.
 struct KeptSetArrays {
@@ -35,24 +39,26 @@ struct Input {
 
 /// Bins 0 .. S in shared memory; bin S is for tokens that no setting keeps.
 struct Histograms {
-  int *tokens, *fixed;              // by level: all tokens, and those within the fixed delta
-  int* salient;                     // salient tokens by the first setting for which they are salient
-  int* kept_salient;                // salient tokens by the first setting that also keeps them
-  int* spans;                       // span tokens by level
-  std::uint32_t *mass, *span_mass;  // by level
-  // Mass of missed salient tokens: added at the setting where a token becomes salient, subtracted (modulo 2^32) at the
+  int *tokens, *fixed;     // by level: all tokens, and those within the fixed delta
+  int* salient;            // salient tokens by the first setting for which they are salient
+  int* kept_salient;       // salient tokens by the first setting that also keeps them
+  int* spans;              // span tokens by level
+  Mass *mass, *span_mass;  // by level
+  // Mass of missed salient tokens: added at the setting where a token becomes salient, subtracted (modulo 2^64) at the
   // setting that keeps it.
-  std::uint32_t* missed;
+  Mass* missed;
   std::uint32_t* largest;  // largest score by level, as ordered_bits()
   float* thresholds;       // [S] lowest score that is salient for each setting
 
-  static constexpr std::size_t bytes(int settings) { return static_cast<std::size_t>(settings + 1) * 10 * 4; }
-  __device__ Histograms(int* shared, int settings) {
+  static constexpr std::size_t bytes(int settings) {
+    return static_cast<std::size_t>(settings + 1) * (3 * sizeof(Mass) + 7 * 4);
+  }
+  __device__ Histograms(Mass* shared, int settings) {
     const int bins = settings + 1;
-    tokens = shared, fixed = tokens + bins, salient = fixed + bins, kept_salient = salient + bins,
-    spans = kept_salient + bins;
-    mass = reinterpret_cast<std::uint32_t*>(spans + bins), span_mass = mass + bins, missed = span_mass + bins,
-    largest = missed + bins;
+    mass = shared, span_mass = mass + bins, missed = span_mass + bins;
+    tokens = reinterpret_cast<int*>(missed + bins), fixed = tokens + bins, salient = fixed + bins,
+    kept_salient = salient + bins, spans = kept_salient + bins;
+    largest = reinterpret_cast<std::uint32_t*>(spans + bins);
     thresholds = reinterpret_cast<float*>(largest + bins);
   }
 };
@@ -63,20 +69,12 @@ struct Row {
   int length, settings;
   float max, units;  // mass units for a weight exp(s - max) of 1
 
-  __device__ std::uint32_t mass(float weight) const { return __float2uint_rn(weight * units); }
+  __device__ Mass mass(float weight) const { return __float2ull_rn(weight * units); }
 };
 
 /// First setting for which a score is salient; S if there is none.
 __device__ int first_salient(const Row& row, const Histograms& h, float s) {
-  int first = 0, end = row.settings;
-  while (first < end) {
-    const int middle = (first + end) / 2;
-    if (s < h.thresholds[middle])
-      first = middle + 1;
-    else
-      end = middle;
-  }
-  return first;
+  return first_where(row.settings, [&](int i) { return !(s < h.thresholds[i]); });
 }
 
 /// Adds the thread's tokens to the bins. Neighbouring tokens of one level are added together, and so are neighbouring
@@ -90,7 +88,7 @@ __device__ void count_tokens(const Row& row, const Histograms& h, float fixed) {
   const auto flush = [&] {
     if (tokens == 0) return;
     atomicAdd(&h.tokens[level], tokens);
-    atomicAdd(&h.mass[level], row.mass(weight));
+    add_atomically(&h.mass[level], row.mass(weight));
     atomicMax(&h.largest[level], ordered_bits(best));
     tokens = 0;
     weight = 0;
@@ -101,9 +99,9 @@ __device__ void count_tokens(const Row& row, const Histograms& h, float fixed) {
       atomicAdd(&h.salient[first], salient);
       atomicAdd(&h.kept_salient[max(first, salient_level)], salient);
       if (salient_level > first) {
-        const std::uint32_t mass = row.mass(salient_weight);
-        atomicAdd(&h.missed[first], mass);
-        atomicAdd(&h.missed[salient_level], 0u - mass);
+        const Mass mass = row.mass(salient_weight);
+        add_atomically(&h.missed[first], mass);
+        add_atomically(&h.missed[salient_level], Mass{0} - mass);
       }
     }
     salient = tokens_fixed = 0;
@@ -138,18 +136,18 @@ __device__ void count_spans(const Row& row, const Histograms& h, const DeviceSpa
     for (int j = begin + static_cast<int>(threadIdx.x); j < end; j += kKeptSetThreads) {
       const int level = row.levels == nullptr ? 0 : row.levels[j];
       atomicAdd(&h.spans[level], 1);
-      atomicAdd(&h.span_mass[level], row.mass(expf(row.scores[j] - row.max)));
+      add_atomically(&h.span_mass[level], row.mass(expf(row.scores[j] - row.max)));
     }
   }
 }
 
-__device__ float mass_of(std::uint32_t units) { return static_cast<float>(units) / kMassUnits; }
+__device__ float mass_of(Mass units) { return static_cast<float>(static_cast<double>(units) / kMassUnits); }
 
 __global__ void __launch_bounds__(kKeptSetThreads)
     kept_set_kernel(DeviceRows rows, Input in, SettingOffsets offsets, KeptSetArrays out) {
-  extern __shared__ int shared[];
+  extern __shared__ Mass histograms[];
   const int index = blockIdx.x, settings = offsets.count;
-  const Histograms h(shared, settings);
+  const Histograms h(histograms, settings);
   const Row row{in.scores + index * rows.stride,
                 in.levels == nullptr ? nullptr : in.levels + index * rows.stride,
                 rows.visible[index],
@@ -173,7 +171,7 @@ __global__ void __launch_bounds__(kKeptSetThreads)
   if (threadIdx.x % 32 != 0) return;
   if (family == 0) {
     int kept = 0;
-    std::uint32_t mass = 0;
+    Mass mass = 0;
     for (int i = 0; i < settings; ++i) {
       const std::int64_t at = offsets.at(rows, index, i);
       out.keep_ratio[at] = ratio(kept += h.tokens[i], row.length);
@@ -188,7 +186,7 @@ __global__ void __launch_bounds__(kKeptSetThreads)
     }
   } else if (family == 2) {
     int tokens = 0, kept = 0;
-    std::uint32_t missed = 0;
+    Mass missed = 0;
     for (int i = 0; i < settings; ++i) {
       const std::int64_t at = offsets.at(rows, index, i);
       tokens += h.salient[i], kept += h.kept_salient[i], missed += h.missed[i];
@@ -203,7 +201,7 @@ __global__ void __launch_bounds__(kKeptSetThreads)
       out.salient_hit_rate_fixed[offsets.at(rows, index, i)] = ratio(kept += h.fixed[i], total);
   } else if (family == 4 && out.span_keep != nullptr) {
     int total = 0, kept = 0;
-    std::uint32_t mass = 0;
+    Mass mass = 0;
     for (int i = 0; i <= settings; ++i) total += h.spans[i];
     for (int i = 0; i < settings; ++i) {
       const std::int64_t at = offsets.at(rows, index, i);
@@ -238,6 +236,7 @@ void cuda_kept_set(const CudaSelectorRows& rows, const CudaCells& cells) {
                           .dropped_gap = cells.of("dropped_gap"),
                           .span_keep = cells.of("span_keep"),
                           .span_mass_kept = cells.of("span_mass_kept")};
+  allow_shared_memory(kept_set_kernel, Histograms::bytes(kMaxSettings));
   kept_set_kernel<<<chunk.rows.num_rows, kKeptSetThreads, Histograms::bytes(settings), chunk.stream>>>(
       chunk.rows, in, rows.offsets, out);
   ATTEST_CUDA_LAUNCHED(kept_set_kernel);

@@ -12,6 +12,18 @@ __device__ T warp_reduce(T value, Combine combine) {
   return value;
 }
 
+/// Sum over this lane and those before it. All lanes of the warp call it.
+template <class T>
+__device__ T warp_inclusive_sum(T value) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const T before = __shfl_up_sync(0xFFFFFFFFu, value, offset);
+    if (lane >= offset) value += before;
+  }
+  return value;
+}
+
 /// Every thread gets the result. `shared` holds 32 values; all threads of the block (a multiple of 32) take part.
 template <class T, class Combine>
 __device__ T block_reduce(T value, T* shared, Combine combine) {

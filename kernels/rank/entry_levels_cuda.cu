@@ -3,6 +3,7 @@
 
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/first_where.cuh"
 #include "kernels/rank/entry_levels_cuda.h"
 #include "kernels/setting.h"
 
@@ -13,21 +14,6 @@ constexpr int kEntryLevelsThreads = 256;
 
 dim3 grid_of(const RowValues& values) {
   return dim3((values.max_count + kEntryLevelsThreads - 1) / kEntryLevelsThreads, static_cast<unsigned>(values.rows));
-}
-
-/// First index below `count` at which the condition holds, `count` if none. The condition must be monotone (false, then
-/// true).
-template <class Condition>
-__device__ int first_where(int count, Condition&& condition) {
-  int low = 0, high = count;
-  while (low < high) {
-    const int middle = (low + high) / 2;
-    if (condition(middle))
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return low;
 }
 
 __global__ void threshold_kernel(RowValues in, const float* peak, QuerySettings<double> deltas,

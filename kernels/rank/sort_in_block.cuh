@@ -183,12 +183,7 @@ class BlockSort {
     std::uint32_t sum = 0;
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) sum += (own[i] & 0xFFFFu) + (own[i] >> 16);
-    std::uint32_t inclusive = sum;
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
-      const std::uint32_t below = __shfl_up_sync(0xFFFFFFFFu, inclusive, offset);
-      if (lane >= offset) inclusive += below;
-    }
+    const std::uint32_t inclusive = warp_inclusive_sum(sum);
     if (lane == 31) words_[thread / 32] = inclusive;
     __syncthreads();
     std::uint32_t place = inclusive - sum;

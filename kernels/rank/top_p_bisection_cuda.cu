@@ -4,6 +4,7 @@
 
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/first_where.cuh"
 #include "kernels/rank/top_p_bisection.h"
 #include "kernels/rank/top_p_bisection_cuda.h"
 
@@ -53,15 +54,7 @@ __global__ void __launch_bounds__(kBisectionThreads)
 
 /// Number of weights above x; weights descending.
 __device__ int count_above(const float* weights, int count, float x) {
-  int low = 0, high = count;
-  while (low < high) {
-    const int middle = (low + high) / 2;
-    if (weights[middle] > x)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
+  return first_where(count, [&](int i) { return !(weights[i] > x); });
 }
 
 __global__ void bisection_kernel(SortedWeights sorted, const int* counts, int rows, QuerySettings<double> shares,

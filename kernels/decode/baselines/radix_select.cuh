@@ -37,11 +37,7 @@ struct RadixSelectShared {
 template <int kThreads, class Sum>
 __device__ Sum sum_before(Sum value, Sum* of_warps) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  Sum through = value;
-  for (int offset = 1; offset < 32; offset *= 2) {
-    const Sum before = __shfl_up_sync(0xFFFFFFFFu, through, offset);
-    if (lane >= offset) through += before;
-  }
+  const Sum through = warp_inclusive_sum(value);
   __syncthreads();
   if (lane == 31) of_warps[warp] = through;
   __syncthreads();

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/device/block_reduce.cuh"
+
 namespace attest {
 
 /// Sum of items(p) over p in [0, pairs). All lanes of a warp call it and get the result.
@@ -37,11 +39,7 @@ __device__ void for_own_items(const WorkShares& shares, int block, int pairs, It
   int base = 0, pair = 0;  // items before the pair
   for (int chunk = 0; chunk < pairs; chunk += 32) {
     const int own = chunk + lane < pairs ? items(chunk + lane) : 0;
-    int through = own;
-    for (int offset = 1; offset < 32; offset *= 2) {
-      const int before = __shfl_up_sync(0xFFFFFFFFu, through, offset);
-      if (lane >= offset) through += before;
-    }
+    const int through = warp_inclusive_sum(own);
     const unsigned beyond = __ballot_sync(0xFFFFFFFFu, base + through > first);
     if (beyond != 0) {
       const int at = __ffs(static_cast<int>(beyond)) - 1;

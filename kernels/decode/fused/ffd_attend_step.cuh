@@ -52,12 +52,7 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
         return rank - c.end < part.segment.tail_tiles() ? kTail + (rank - c.end) : kNoTile;
       c.chunk += 32;
       c.mask = c.chunk + lane < part.segment.blocks ? part.masks[c.chunk + lane] : 0u;
-      int through = __popc(c.mask);
-#pragma unroll
-      for (int o = 1; o < 32; o *= 2) {
-        const int other = __shfl_up_sync(~0u, through, o);
-        if (lane >= o) through += other;
-      }
+      const int through = warp_inclusive_sum(__popc(c.mask));
       c.before = c.end + through - __popc(c.mask);
       c.end += __shfl_sync(~0u, through, 31);
     }

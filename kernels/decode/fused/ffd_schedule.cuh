@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/decode/fused/ffd_fused_params.h"
+#include "kernels/device/block_reduce.cuh"
 #include "kernels/device/bulk_copy.cuh"
 
 namespace attest {
@@ -144,12 +145,7 @@ __device__ inline FfdSegment first_segment(const FfdFusedParams& p, const FfdIte
   for (int base = 0;; base += 32) {
     const int b = base + lane;
     const int mine = b < p.batch ? (p.cache.lengths[b] / kFfdBlock + 1) * p.num_kv_heads : 0;
-    int before = mine;  // inclusive sum
-#pragma unroll
-    for (int o = 1; o < 32; o *= 2) {
-      const int other = __shfl_up_sync(~0u, before, o);
-      if (lane >= o) before += other;
-    }
+    const int before = warp_inclusive_sum(mine);
     const unsigned past = __ballot_sync(~0u, before > item);
     if (past == 0) {
       item -= __shfl_sync(~0u, before, 31);

@@ -40,12 +40,7 @@ __device__ inline float cta_max(float x, FfdReduction& r) {
 /// Sum of x over the threads before this one; `total` over all. All threads.
 __device__ inline int cta_prefix(int x, int& total, FfdReduction& r) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  int inclusive = x;
-#pragma unroll
-  for (int o = 1; o < 32; o *= 2) {
-    const int other = __shfl_up_sync(~0u, inclusive, o);
-    if (lane >= o) inclusive += other;
-  }
+  const int inclusive = warp_inclusive_sum(x);
   __syncthreads();
   if (lane == 31) r.warp_sums[warp] = inclusive;
   __syncthreads();

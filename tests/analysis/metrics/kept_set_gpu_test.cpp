@@ -13,8 +13,7 @@
 namespace attest::test {
 namespace {
 
-// Weights are float32 exponentials, and masses are counted in units of 2^-31 for every run of tokens.
-constexpr double kMass = 1e-5;
+constexpr double kMass = 1e-6;  // weights are float32 exponentials
 constexpr double kFixedDelta = 2.5;
 // At the first tokens, in the middle, and past the end of most layers.
 const std::vector<int2> kSpans{{0, 2}, {100, 140}, {4000, 4001}};
@@ -40,8 +39,8 @@ Kept span_tokens(const DeviceChunk& on, std::size_t r) {
 /// Ascending with the setting. Some tokens lie exactly at the border.
 double delta_of(int query, int setting) { return 0.5 * setting + 0.25 * (query % 3); }
 
-void expect_kept_set(const Case& c, int settings, bool leveled) {
-  DeviceChunk on(c);
+void expect_kept_set(AttentionLayer layer, int settings, bool leveled) {
+  DeviceChunk on(std::move(layer));
   DeviceSelection of(on, settings, leveled);
   std::vector<float> max;
   std::vector<double> weight, deltas;
@@ -77,9 +76,9 @@ void expect_kept_set(const Case& c, int settings, bool leveled) {
 
 class KeptSetCuda : public OnGpuWith<Case> {};
 
-TEST_P(KeptSetCuda, OfFewSettings) { expect_kept_set(GetParam(), 4, true); }
-TEST_P(KeptSetCuda, OfManySettings) { expect_kept_set(GetParam(), 40, true); }
-TEST_P(KeptSetCuda, OfASettingThatKeepsAll) { expect_kept_set(GetParam(), 2, false); }
+TEST_P(KeptSetCuda, OfFewSettings) { expect_kept_set(make_layer(GetParam()), 4, true); }
+TEST_P(KeptSetCuda, OfManySettings) { expect_kept_set(make_layer(GetParam()), 40, true); }
+TEST_P(KeptSetCuda, OfASettingThatKeepsAll) { expect_kept_set(make_layer(GetParam()), 2, false); }
 
 // A group reads a token once, no matter how many of its heads keep it.
 TEST_P(KeptSetCuda, BytesOfGroups) {
@@ -107,6 +106,21 @@ TEST_P(KeptSetCuda, BytesOfGroups) {
       EXPECT_EQ(found[r * kSettings + static_cast<std::size_t>(i)], static_cast<float>(bytes / dense))
           << "row " << r << ", setting " << i;
     }
+}
+
+class KeptSetCudaOnce : public OnGpu {};
+
+TEST_F(KeptSetCudaOnce, AsManySettingsAsASweepMayHave) {
+  expect_kept_set(make_layer({"many_settings", 1, 4, 8, 8, ElementType::float16, {99, 300}}), 1000, true);
+}
+
+// Every run of tokens is rounded to a unit of mass, and equal weights are all rounded the same way.
+TEST_F(KeptSetCudaOnce, AMillionEqualWeights) {
+  for (const bool leveled : {true, false}) {
+    AttentionLayer layer = make_layer({"flat", 1, 4, 4, 4, ElementType::float16, {999'999}});
+    std::fill_n(layer.k.data(), layer.k.size(), std::byte{0});
+    expect_kept_set(std::move(layer), 3, leveled);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, KeptSetCuda, testing::ValuesIn(device_cases()), name_of_case);
