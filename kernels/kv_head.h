@@ -1,6 +1,7 @@
 // One KV head and a batch of queries of its group: the unit of work of every selector and every CPU kernel.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -57,6 +58,18 @@ struct KvHead {
   /// Called in loops that may take seconds at a million tokens.
   void throw_if_stopped() const {
     if (stop != nullptr && *stop) throw Interrupted("interrupted");
+  }
+
+  /// Tokens of a tile whose keys, converted for a scan, stay in the cache.
+  static constexpr std::int64_t kTokensAtOnce = 256;
+  /// Calls tile(begin, count) for the first `tokens` tokens, `at_once` of them at a time. Ends with Interrupted if the
+  /// user interrupts.
+  template <class Tile>
+  void each_tile(std::int64_t tokens, std::int64_t at_once, Tile&& tile) const {
+    for (std::int64_t begin = 0; begin < tokens; begin += at_once) {
+      throw_if_stopped();
+      tile(begin, std::min(at_once, tokens - begin));
+    }
   }
 
   KvShape shape() const { return {head_dim, value_dim, values_in_keys, stored}; }

@@ -28,8 +28,6 @@
 namespace attest {
 namespace {
 
-constexpr std::int64_t kTokensAtOnce = 256;
-
 class DoubleSparsity final : public Selector, DoubleSparsityOptions {
  public:
   explicit DoubleSparsity(OptionReader& reader) : DoubleSparsityOptions(reader), ranking_(statistic_) {
@@ -107,13 +105,11 @@ class DoubleSparsity final : public Selector, DoubleSparsityOptions {
     std::vector<float> queries, keys;
     labels(head.queries + std::int64_t{h} * head.head_dim, std::int64_t{head.group} * head.head_dim, head.num_queries,
            queries);
-    for (std::int64_t begin = 0; begin < head.length; begin += kTokensAtOnce) {
-      head.throw_if_stopped();
-      const std::int64_t count = std::min(kTokensAtOnce, head.length - begin);
+    head.each_tile(head.length, KvHead::kTokensAtOnce, [&](std::int64_t begin, std::int64_t count) {
       labels(head.keys + begin * head.head_dim, head.head_dim, count, keys);
       scores_into(queries.data(), head.num_queries, label, keys.data(), count, head.transform, scores.row(h) + begin,
                   head.group * scores.stride());
-    }
+    });
   }
 
   ChannelRanking ranking_;

@@ -146,17 +146,16 @@ class Ffd final : public SelectorWith<FfdScan, make_cuda_ffd, FfdOptions> {
     if (scale_per_sequence_) ffd_scales(quantizer, head.keys, covered, dim, scales);
     RowMatrix<double>&estimate = out.own_estimate.scores, &read = out.own_read_scores;
     const int row = first * head.group;
-    for (std::int64_t begin = 0; begin < covered; begin += block_) {
-      head.throw_if_stopped();
+    head.each_tile(covered, block_, [&](std::int64_t begin, std::int64_t count) {
       const float* keys = head.keys + begin * dim;
-      if (!scale_per_sequence_) ffd_scales(quantizer, keys, block_, dim, scales);
-      ffd_quantize(quantizer, keys, block_, dim, scales, thumbnail.data(), refines ? residual.data() : nullptr);
-      scores_into(queries, rows, dim, thumbnail.data(), block_, head.transform, estimate.row(row) + begin,
+      if (!scale_per_sequence_) ffd_scales(quantizer, keys, count, dim, scales);
+      ffd_quantize(quantizer, keys, count, dim, scales, thumbnail.data(), refines ? residual.data() : nullptr);
+      scores_into(queries, rows, dim, thumbnail.data(), count, head.transform, estimate.row(row) + begin,
                   estimate.stride());
       if (refines)
-        scores_of_sum_into(queries, rows, dim, thumbnail.data(), residual.data(), block_, head.transform,
+        scores_of_sum_into(queries, rows, dim, thumbnail.data(), residual.data(), count, head.transform,
                            read.row(row) + begin, read.stride());
-    }
+    });
   }
 
   void select_query(const KvHead& head, const RowMatrix<double>& exact, int n, const AscendingGrid& grid,

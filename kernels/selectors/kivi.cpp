@@ -70,13 +70,11 @@ class Kivi final : public SelectorWith<KiviOptions, make_cuda_kivi> {
     const std::int64_t keys = quantised_keys(head.length),
                        at_once = std::max<std::int64_t>(1, 256 / quantizer.group) * quantizer.group;
     std::vector<float> dequantised(static_cast<std::size_t>(std::min(keys, at_once) * head.head_dim));
-    for (std::int64_t begin = 0; begin < keys; begin += at_once) {
-      head.throw_if_stopped();
-      const std::int64_t count = std::min(at_once, keys - begin);
+    head.each_tile(keys, at_once, [&](std::int64_t begin, std::int64_t count) {
       kivi_quantize_per_channel(quantizer, head.keys + begin * head.head_dim, count, head.head_dim, dequantised.data());
       scores_into(head.queries, head.rows(), head.head_dim, dequantised.data(), count, head.transform,
                   scores.row(0) + begin, scores.stride());
-    }
+    });
   }
 };
 

@@ -79,13 +79,11 @@ void KvStore::score(const KvHead& head, RowMatrix<double>& scores) const {
   const ValueRows stored = stored_rows(head, true);
   RowMatrix<double> keys;  // as one row, since its memory is aligned and keys are next to each other
   keys.resize(1, std::min(kAtOnce, head.length) * head.head_dim);
-  for (std::int64_t begin = 0; begin < head.length; begin += kAtOnce) {
-    head.throw_if_stopped();
-    const std::int64_t count = std::min(kAtOnce, head.length - begin);
+  head.each_tile(head.length, kAtOnce, [&](std::int64_t begin, std::int64_t count) {
     stored(begin, count, keys.row(0), head.head_dim);
     scores_into(head.queries, head.rows(), head.head_dim, keys.row(0), count, head.transform, scores.row(0) + begin,
                 scores.stride());
-  }
+  });
 }
 
 }  // namespace attest

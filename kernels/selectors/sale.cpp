@@ -75,9 +75,7 @@ class Sale final : public SelectorWith<SaleOptions, make_cuda_sale> {
     sale_quantize_tokens(queries, head.group, dim, query_codes.data(), query_scales);
     std::vector<float> keys(static_cast<std::size_t>(kTokensAtOnce * dim)), codes(keys.size()),
         key_scales(static_cast<std::size_t>(kTokensAtOnce));
-    for (std::int64_t begin = 0; begin < visible; begin += kTokensAtOnce) {
-      head.throw_if_stopped();
-      const std::int64_t count = std::min(kTokensAtOnce, visible - begin);
+    head.each_tile(visible, kTokensAtOnce, [&](std::int64_t begin, std::int64_t count) {
       for (std::int64_t t = 0; t < count; ++t)
         for (int d = 0; d < dim; ++d)
           keys[static_cast<std::size_t>(t * dim + d)] =
@@ -94,7 +92,7 @@ class Sale final : public SelectorWith<SaleOptions, make_cuda_sale> {
           row[t] = head.transform(query_scale * static_cast<double>(key_scales[static_cast<std::size_t>(t)]) * row[t] +
                                   of_mean);
       }
-    }
+    });
   }
 
   static std::vector<float> mean_key(const float* keys, std::int64_t tokens, int dim) {

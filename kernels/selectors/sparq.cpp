@@ -27,8 +27,6 @@
 namespace attest {
 namespace {
 
-constexpr std::int64_t kTokensAtOnce = 256;
-
 class Sparq final : public SelectorWith<SparqOptions, make_cuda_sparq> {
  public:
   explicit Sparq(OptionReader& reader) : SelectorWith(reader) { finish(reader, 0); }
@@ -97,13 +95,11 @@ class Sparq final : public SelectorWith<SparqOptions, make_cuda_sparq> {
     const float* own = head.queries + std::int64_t{n} * head.group * head.head_dim;
     std::vector<float> queries, keys;
     gather(own, head.group, queries);
-    for (std::int64_t begin = 0; begin < visible; begin += kTokensAtOnce) {
-      head.throw_if_stopped();
-      const std::int64_t count = std::min(kTokensAtOnce, visible - begin);
+    head.each_tile(visible, KvHead::kTokensAtOnce, [&](std::int64_t begin, std::int64_t count) {
       gather(head.keys + begin * head.head_dim, count, keys);
       scores_into(queries.data(), head.group, rank_, keys.data(), count, {.scale = 1, .softcap = 0},
                   scores.row(n * head.group) + begin, scores.stride());
-    }
+    });
     const auto norm = [](const float* x, int count) {
       return std::accumulate(x, x + count, 0.0,
                              [](double sum, float value) { return sum + std::fabs(static_cast<double>(value)); });

@@ -27,8 +27,6 @@
 namespace attest {
 namespace {
 
-constexpr std::int64_t kTokensAtOnce = 256;
-
 class Twilight final : public SelectorWith<TwilightOptions, make_cuda_twilight> {
  public:
   explicit Twilight(OptionReader& reader) : SelectorWith(reader) { finish(reader, 2); }
@@ -69,14 +67,12 @@ class Twilight final : public SelectorWith<TwilightOptions, make_cuda_twilight> 
  private:
   static void estimate_scores(const KvHead& head, RowMatrix<double>& scores) {
     scores.resize(head.rows(), head.length);
-    std::vector<float> keys(static_cast<std::size_t>(std::min(kTokensAtOnce, head.length) * head.head_dim));
-    for (std::int64_t begin = 0; begin < head.length; begin += kTokensAtOnce) {
-      head.throw_if_stopped();
-      const std::int64_t count = std::min(kTokensAtOnce, head.length - begin);
+    std::vector<float> keys(static_cast<std::size_t>(std::min(KvHead::kTokensAtOnce, head.length) * head.head_dim));
+    head.each_tile(head.length, KvHead::kTokensAtOnce, [&](std::int64_t begin, std::int64_t count) {
       quantize_tokens(kKeyQuantizer, head.keys + begin * head.head_dim, count, head.head_dim, keys.data());
       scores_into(head.queries, head.rows(), head.head_dim, keys.data(), count, head.transform, scores.row(0) + begin,
                   scores.stride());
-    }
+    });
   }
 
   /// base[j] = 1 for the tokens of the base set of row r.
