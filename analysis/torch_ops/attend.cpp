@@ -185,9 +185,13 @@ class Attend {
 
 }  // namespace
 
+void check_supported(const Selector& selector, const AttentionLayer& layer) {
+  selector.check(layer.shape.kv());
+  selector.check_layer(layer.layer, layer.shape.num_kv_heads);
+}
+
 void attend(const AttendCall& call) {
-  call.selector->check(call.layer.shape.kv());
-  call.selector->check_layer(call.layer.layer, call.layer.shape.num_kv_heads);
+  check_supported(*call.selector, call.layer);
   Attend(call).run();
 }
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from attend_cases import LIBRARY, SCALE, all_equal, attend, dense, tensors, torch
+from attend_cases import LIBRARY, SCALE, all_equal, attend, dense, refuses_options_of_other_layers, tensors, torch
 
 SHAPES = {
     "one query": dict(),
@@ -226,6 +226,10 @@ def test_bad_input_is_one_sentence(name):
     with pytest.raises(ValueError, match=sentence) as caught:
         attend(arguments.pop("q"), arguments.pop("k"), arguments.pop("v"), **arguments)
     assert "\n" not in str(caught.value)
+
+
+def test_options_of_other_layers(tmp_path):
+    refuses_options_of_other_layers(tmp_path, Q, K, V)
 
 
 def test_a_sequence_of_a_batch_is_named():
