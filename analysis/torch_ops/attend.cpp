@@ -154,6 +154,7 @@ class Attend {
       w.exact.ranked = !selector.needs_exact_order();
       w.exact.rank(head.visible, head.group);
       selector.select(head, w.exact, ascending_grids(selector, head, {&call_.setting, 1}), w.selection);
+      check_selection(batch, head, w.exact, selector, w.selection, 0);
     }
     selection_outputs(head, w.exact.scores, w.selection, 1, w.outputs);
     check_outputs(batch, head, w.outputs, {.step = OverflowStep::output});
