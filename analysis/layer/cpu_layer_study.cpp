@@ -143,12 +143,7 @@ class CpuLayerStudy final : public LayerStudy {
     else
       selector.select(head, w.exact, grids, selection);
     const RankedScores* estimate = selection.estimate;
-    if (estimate != nullptr && estimate != &w.exact)
-      check_scores(batch, head, estimate->scores, selection.covered, lowest_estimate(selector),
-                   {.step = OverflowStep::estimate, .selector = s});
-    if (selection.read_scores != nullptr && (estimate == nullptr || selection.read_scores != &estimate->scores))
-      check_scores(batch, head, *selection.read_scores, head.visible, -kLargestScore,
-                   {.step = OverflowStep::read_score, .selector = s});
+    check_selection(batch, head, w.exact, selector, selection, s);
     if (estimate == &selection.own_estimate) selection.own_estimate.rank(selection.covered, head.group);
     if (estimate == &selection.stored) selection.stored.rank(head.visible, head.group);
     attend(head, selection, settings, w);

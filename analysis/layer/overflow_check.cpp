@@ -36,6 +36,17 @@ void check_scores(const KvHeadBatch& batch, const KvHead& head, const RowMatrix<
   }
 }
 
+void check_selection(const KvHeadBatch& batch, const KvHead& head, const RankedScores& exact, const Selector& selector,
+                     const Selection& selection, std::size_t index) {
+  const RankedScores* estimate = selection.estimate;
+  if (estimate != nullptr && estimate != &exact)
+    check_scores(batch, head, estimate->scores, selection.covered, lowest_estimate(selector),
+                 {.step = OverflowStep::estimate, .selector = index});
+  if (selection.read_scores != nullptr && (estimate == nullptr || selection.read_scores != &estimate->scores))
+    check_scores(batch, head, *selection.read_scores, head.visible, -kLargestScore,
+                 {.step = OverflowStep::read_score, .selector = index});
+}
+
 void check_outputs(const KvHeadBatch& batch, const KvHead& head, const std::vector<SettingOutputs>& outputs,
                    const Overflow& where) {
   for (int r = 0; r < head.rows(); ++r)

@@ -154,6 +154,7 @@ class Attend {
       w.exact.ranked = !selector.needs_exact_order();
       w.exact.rank(head.visible, head.group);
       selector.select(head, w.exact, ascending_grids(selector, head, {&call_.setting, 1}), w.selection);
+      check_selection(batch, head, w.exact, selector, w.selection, 0);
     }
     selection_outputs(head, w.exact.scores, w.selection, 1, w.outputs);
     check_outputs(batch, head, w.outputs, {.step = OverflowStep::output});
@@ -185,9 +186,13 @@ class Attend {
 
 }  // namespace
 
+void check_supported(const Selector& selector, const AttentionLayer& layer) {
+  selector.check(layer.shape.kv());
+  selector.check_layer(layer.layer, layer.shape.num_kv_heads);
+}
+
 void attend(const AttendCall& call) {
-  call.selector->check(call.layer.shape.kv());
-  call.selector->check_layer(call.layer.layer, call.layer.shape.num_kv_heads);
+  check_supported(*call.selector, call.layer);
   Attend(call).run();
 }
 

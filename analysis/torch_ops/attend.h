@@ -37,8 +37,11 @@ struct AttendCall {
   std::int64_t* kept = nullptr;  ///< [batch, Hkv, N] tokens that any head of the group keeps
 };
 
-/// Throws UsageError if the selector does not support the shape, InputError if a score or an output is NaN or too
-/// large.
+/// What attend() and cuda_attend() ask before they begin. Throws UsageError if the selector does not support the shape
+/// or has options that do not fit the layer: KV heads that it lacks, a file without its scales.
+void check_supported(const Selector& selector, const AttentionLayer& layer);
+
+/// Throws UsageError as check_supported() does, InputError if a score, an estimate or an output is NaN or too large.
 void attend(const AttendCall& call);
 
 /// The selector that "NAME[:option=value,...]" names. Made once for each text, and its files are read once: later calls

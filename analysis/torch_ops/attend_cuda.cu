@@ -264,7 +264,7 @@ class CudaAttend {
 }  // namespace
 
 void cuda_attend(const CudaAttendCall& call) {
-  call.selector->check(call.layer.shape.kv());
+  check_supported(*call.selector, call.layer);
   const std::shared_ptr<const CudaSelector> code = call.selector->cuda_code();
   if (!code) throw UsageError("selector '" + call.selector->name() + "' has no CUDA code: expected tensors on the CPU");
   if (call.layer.num_tokens > kMaxOverflowTokens ||

@@ -26,8 +26,8 @@ struct CudaAttendCall {
 };
 
 /// Waits for the stream once, at the end, to tell of numbers that are too large. Scratch memory is the device's, kept
-/// from call to call. Throws UsageError if the selector does not support the shape or has no CUDA code, InputError if a
-/// score or an output is NaN or too large, DeviceError if the device fails.
+/// from call to call. Throws UsageError as check_supported() does and if the selector has no CUDA code, InputError if a
+/// score, an estimate or an output is NaN or too large, DeviceError if the device fails.
 void cuda_attend(const CudaAttendCall& call);
 
 }  // namespace attest

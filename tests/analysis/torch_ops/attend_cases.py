@@ -1,5 +1,7 @@
 """Loads the operator library, and computes attention in float64 by torch alone, to compare with."""
+import json
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,29 @@ def tensors(heads=4, kv_heads=2, queries=1, tokens=300, dim=32, value_dim=32, ba
     made = [torch.randn(batch, h, t, d, generator=generator) for h, t, d in
             ((heads, queries, dim), (kv_heads, tokens, dim), (kv_heads, tokens, value_dim))]
     return [m.bfloat16().to(dtype) for m in made]
+
+
+def scales_file(path, scales):
+    """A safetensors file at `path` with the k_scale numbers of each layer, {layer: [numbers]}."""
+    tensors, end = {}, 0
+    for layer, numbers in scales.items():
+        begin, end = end, end + 4 * len(numbers)
+        tensors[f"layers.{layer}.k_scale"] = {"dtype": "F32", "shape": [len(numbers)], "data_offsets": [begin, end]}
+    header = json.dumps(tensors).encode()
+    numbers = [number for of_layer in scales.values() for number in of_layer]
+    path.write_bytes(struct.pack("<Q", len(header)) + header + struct.pack(f"<{len(numbers)}f", *numbers))
+    return path
+
+
+def refuses_options_of_other_layers(folder, q, k, v):
+    """Options that do not fit layer 3 or its two KV heads are refused."""
+    stored = "kv_cache:k=fp8_e4m3,k_scale=file,scales_file="
+    with pytest.raises(ValueError, match="has no tensor layers.3.*k_scale, expected the scale of layer 3"):
+        attend(q, k, v, f"{stored}{scales_file(folder / 'other.safetensors', {0: [0.5]})}")
+    with pytest.raises(ValueError, match="layers.3.*k_scale has 3 numbers, expected one"):
+        attend(q, k, v, f"{stored}{scales_file(folder / 'three.safetensors', {3: [0.5, 1, 2]})}")
+    with pytest.raises(ValueError, match="option 'dense_heads' has 3:2, and layer 3 has 2 KV heads"):
+        attend(q, k, v, "quest:dense_heads=3:2", 64)
 
 
 def all_equal(some, others):

@@ -1,7 +1,7 @@
 """torch.ops.attest.attend on a GPU, beside the CPU: every selector, types, shapes, strides, streams, and bad input."""
 import pytest
 
-from attend_cases import all_equal, attend, tensors, torch
+from attend_cases import all_equal, attend, refuses_options_of_other_layers, tensors, torch
 
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
@@ -133,6 +133,10 @@ def test_errors_are_sentences():
     assert attend(*on_gpu(tensors()), "ffd", 5)[0].isfinite().all()  # the next call works
     with pytest.raises(ValueError, match="'nonsense'"):
         attend(*on_gpu(tensors()), "nonsense", 5)
+
+
+def test_options_of_other_layers(tmp_path):
+    refuses_options_of_other_layers(tmp_path, *on_gpu(tensors()))
 
 
 def test_opcheck():

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from attend_cases import LIBRARY, SCALE, all_equal, attend, dense, tensors, torch
+from attend_cases import LIBRARY, SCALE, all_equal, attend, dense, refuses_options_of_other_layers, tensors, torch
 
 SHAPES = {
     "one query": dict(),
@@ -184,6 +184,9 @@ def test_a_backward_pass_is_refused():
 
 
 Q, K, V = tensors()
+TWO_CHANNELS = (torch.arange(32) == 3) | (torch.arange(32) == 4)
+OPPOSITE = K.clone()  # the range of token 7 overflows in a quantiser, not in a score of a query without these channels
+OPPOSITE[:, :, 7, 3], OPPOSITE[:, :, 7, 4] = 3.3e38, -3.3e38
 BAD = {
     "dimensions": (dict(q=Q[0]), "q has 3 dimensions, expected 4"),
     "heads": (dict(q=Q[:, :3]), r"q is \[1, 3, 1, 32\], k \[1, 2, 300, 32\], .* where Hkv divides Hq"),
@@ -215,6 +218,8 @@ BAD = {
     "sinks": (dict(sinks=torch.zeros(3)), r"sinks are float \[3\], expected floating point \[4\]"),
     "sink": (dict(sinks=torch.tensor([0, math.inf, 0, 0])), "the sink of query head 1 is inf"),
     "nan in q": (dict(q=Q * math.nan), "layer 3, query head 0, query at 299: the score of token 0 is NaN or beyond"),
+    "estimate": (dict(q=Q.masked_fill(TWO_CHANNELS, 0), k=OPPOSITE, selector="twilight", setting=0.9),
+                 "the score that selector 'twilight' estimates for token 7 is NaN or beyond"),
     "inf in v": (dict(v=V.masked_fill(torch.arange(300)[:, None] == 299, math.inf)), "output of selector 'exact' is NaN"),
 }
 
@@ -226,6 +231,10 @@ def test_bad_input_is_one_sentence(name):
     with pytest.raises(ValueError, match=sentence) as caught:
         attend(arguments.pop("q"), arguments.pop("k"), arguments.pop("v"), **arguments)
     assert "\n" not in str(caught.value)
+
+
+def test_options_of_other_layers(tmp_path):
+    refuses_options_of_other_layers(tmp_path, Q, K, V)
 
 
 def test_a_sequence_of_a_batch_is_named():
