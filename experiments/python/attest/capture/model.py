@@ -38,6 +38,20 @@ def refuse_missing_checkpoint(options):
         refuse_missing_folder(options.tokenizer, "--tokenizer ")
 
 
+def load_weights(name, dtype, device, **options):
+    """The model of transformers on the device; None: where its options place it."""
+    import torch
+    import transformers
+
+    try:
+        model = transformers.AutoModelForCausalLM.from_pretrained(name, dtype=dtype, **options)
+        return model.to(device) if device else model
+    except torch.OutOfMemoryError as error:
+        raise OutputError(f"{name}: does not fit into the memory of the GPU ({first_line(error)})") from error
+    except Exception as error:  # whatever is wrong with the checkpoint, in the library's words
+        raise InputError(f"{name}: cannot be loaded as a decoder ({first_line(error)})") from error
+
+
 def load_model(options):
     """(model, its text config), in evaluation, on the device of the options."""
     import huggingface_hub
@@ -63,15 +77,9 @@ def load_model(options):
             raise UsageError("--device spread: transformers places layers with the package accelerate, which is not "
                              "there: install it beside torch")
         placing = {"device_map": "auto"}
-    from_hub = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
-    dtype = getattr(torch, options.dtype) if options.dtype else "auto"
-    try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=dtype, **placing, **from_hub)
-        model = (model if placing else model.to(device)).eval()
-    except torch.OutOfMemoryError as error:
-        raise OutputError(f"{options.model}: does not fit into the memory of the GPU ({first_line(error)})") from error
-    except Exception as error:  # whatever is wrong with the checkpoint, in the library's words
-        raise InputError(f"{options.model}: cannot be loaded as a decoder ({first_line(error)})") from error
+    model = load_weights(options.model, getattr(torch, options.dtype) if options.dtype else "auto",
+                         None if placing else device, **placing, revision=options.revision,
+                         trust_remote_code=options.trust_remote_code).eval()
     config = model.config.get_text_config()
     if getattr(config, "is_encoder_decoder", False):
         raise InputError(f"{options.model}: is no decoder-only model")
