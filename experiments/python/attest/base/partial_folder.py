@@ -100,7 +100,7 @@ class PartialFolder:
         return self
 
     def __exit__(self, *_):
-        with contextlib.suppress(OSError):  # the folder may be gone
+        with contextlib.suppress(OSError, OutputError):  # the folder may be gone
             if not self.count_finished():
                 self.remove()
         os.close(self.lock)
@@ -143,4 +143,7 @@ class PartialFolder:
         """What was begun goes first: without it the others count for nothing."""
         for name in sorted(os.listdir(self.folder), key=lambda name: name != self.begun):
             if OURS.fullmatch(name) and name != LOCK:
-                os.unlink(self.folder / name)
+                try:
+                    os.unlink(self.folder / name)
+                except OSError as error:
+                    raise OutputError(f"{self.folder / name}: cannot be removed ({error.strerror})") from error
