@@ -65,6 +65,9 @@ class SelectorLM(HFLM):
         answers = []
         for text, context, continuation in tqdm(requests, disable=disable_tqdm or len(requests) == 1,
                                                 desc="Running loglikelihood requests"):
+            if len(continuation) > self.max_length:
+                raise InputError(f"a continuation of {len(continuation)} tokens: expected at most {self.max_length}, "
+                                 "the longest input of the model")
             tokens = (context + continuation)[-(self.max_length + 1):]  # too long ones are cut at the start, as in HFLM
             first = len(tokens) - len(continuation) - 1
             logits = self._pass(tokens[first:-1], self._context(tokens[:first]), first, True, len(continuation))
