@@ -5,6 +5,7 @@ import numpy as np
 
 from ..base.dump_writer import IN_FLOAT32, DumpWriter, float32_holds, rounded_bits
 from ..base.errors import InputError
+from ..importing.plan import layers_of_model
 from ..importing.safetensors import ELEMENT_TYPES
 from .attention import FUNCTIONS, attention_calls
 from .recording import read_recording
@@ -30,7 +31,7 @@ def write_recording(folder, options, target, force, last):
     geometry, passes = check(found), {}
     for attention in found:
         passes.setdefault(attention.pass_number, []).append(attention)
-    num_layers = max(1 + max(attention.layer for attention in found), options.num_layers)
+    num_layers = layers_of_model(folder, 1 + max(attention.layer for attention in found), options)
     samples = 0
     with DumpWriter(target, force) as writer:
         version = found[0].call.version
