@@ -1,6 +1,7 @@
 """`attest-vllm`: runs vLLM on prompts of attest capture, with the plugin, and writes one dump (README.md)."""
 import contextlib
 import hashlib
+import importlib.metadata
 import json
 import os
 import sys
@@ -15,6 +16,7 @@ from ..base.progress import say as say_line
 from ..capture.model import files_of_model, load_tokenizer, refuse_missing_checkpoint
 from ..capture.prompts import layers_of, read_prompts, refuse_same_names, tokenize
 from ..capture.record import choose_queries
+from ..places import code_digest
 from .options import parse
 from .settings import ARGUMENT, PREFIX
 
@@ -119,7 +121,16 @@ def make_request(number, prompt, tokenized, options, num_layers):
 def identity(options, requests):
     """What decides the dump, for --resume."""
     content = hashlib.sha256(json.dumps([[r.ids, r.arguments] for r in requests]).encode()).hexdigest()
-    return {"model": options.model, "revision": options.revision, "engine": options.engine, "prompts": content}
+    return {"attest": code_digest(), "vllm": installed_version("vllm"), "torch": installed_version("torch"),
+            "model": options.model, "revision": options.revision, "engine": options.engine, "prompts": content}
+
+
+def installed_version(package):
+    """None: it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def generate(options, requests, folder):
