@@ -255,17 +255,50 @@ for preset in cpu release; do
   mkdir -p "$root/build/$preset"
   printf '#!/bin/sh\nexit 3\n' >"$root/build/$preset/attest"
   chmod +x "$root/build/$preset/attest"
+  echo "CMAKE_HOME_DIRECTORY:INTERNAL=$root" >"$root/build/$preset/CMakeCache.txt"
 done
 """
 
 
-def test_calls_at_the_same_time_build_once(checkout):
+def build_with_a_stub_of_cmake(checkout):
     for script in "build.sh", "watch.sh":
         shutil.copy(ROOT / "cmake" / script, checkout / "cmake")
     (checkout / "cmake/setup.sh").write_text("#!/bin/sh\n")
     (checkout / ".venv/bin/cmake").write_text(CMAKE)
     for program in "cmake/setup.sh", ".venv/bin/cmake":
         (checkout / program).chmod(0o755)
+
+
+def test_a_program_for_another_processor_is_built_anew(checkout):
+    build_with_a_stub_of_cmake(checkout)
+    call(checkout / "attest", ATTEST_CUDA="1")
+    call(checkout / "attest", ATTEST_CUDA="1")
+    machine = checkout / "build/release/machine"
+    ours = machine.read_text()
+    machine.write_text("model name : another\n")
+    assert "build/release was compiled for another processor or GPU" in call(checkout / "attest", ATTEST_CUDA="1").stderr
+    assert machine.read_text() == ours
+    call(checkout / "attest", ATTEST_CUDA="1")
+    calls = (checkout / "cmake_calls").read_text().splitlines()
+    assert len(calls) == 4 and "--fresh" in calls[2], calls
+
+
+@pytest.mark.parametrize("before, now, cache, differs", [
+    ("A", "A", "", False), ("A", "B", "", True), ("A\nGPU 1", "A\nGPU 1", "", False), ("A\nGPU 1", "A\nGPU 2", "", True),
+    ("A", "A\nGPU 1", "", False), ("A\nGPU 1", "A", "", False), (None, "A", "", False), ("A", "B", "ATTEST_NATIVE:BOOL=OFF\n", False)])
+def test_which_machine_needs_a_build_of_its_own(checkout, before, now, cache, differs):
+    """A build that was made where there is no GPU has code for all of them, and ATTEST_NATIVE=OFF for all processors."""
+    folder = checkout / "build/release"
+    folder.mkdir(parents=True)
+    (folder / "CMakeCache.txt").write_text(cache)
+    if before:
+        (folder / "machine").write_text(before + "\n")
+    script = f'root=$PWD preset=release; . cmake/up_to_date.sh; machine() {{ echo "{now}"; }}; for_another_machine'
+    assert (call("bash", "-c", script, cwd=checkout).returncode == 0) == differs
+
+
+def test_calls_at_the_same_time_build_once(checkout):
+    build_with_a_stub_of_cmake(checkout)
     variables = {k: v for k, v in os.environ.items() if not k.startswith("ATTEST_")}
     ranks = [subprocess.Popen([checkout / "attest", "list"], env=variables, stderr=subprocess.PIPE, text=True) for _ in range(4)]
     assert [rank.communicate(timeout=30)[1] is not None and rank.returncode for rank in ranks] == [3] * 4
