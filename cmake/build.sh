@@ -19,11 +19,8 @@ if ! flock -n 9; then
   say "waiting for another build in $root/build ..."
   flock 9
   # The ranks of a job begin at the same time: the first one has built for all.
-  torch=
-  [[ " $* " != *" --torch "* ]] || torch=--torch
-  [[ " $* " != *" --cluster "* ]] || torch=--cluster
-  [[ " $* " != *" --llama-cpp "* ]] || torch=--llama-cpp
-  [[ $target != attest || " $* " = *" --tests "* ]] || ! up_to_date || exit 0
+  torch=${1-}
+  [[ $target != attest || $# -gt 1 || $torch = --tests ]] || ! up_to_date || exit 0
 fi
 
 named_python=${ATTEST_PYTHON-}

@@ -1,4 +1,4 @@
-# Sourced by ./attest and cmake/build.sh, which set root, preset and torch (--torch, --cluster, --llama-cpp, or empty):
+# Sourced by ./attest and cmake/build.sh, which set root, preset and torch (an option of setup.sh, or empty):
 # whether the program of that preset needs no build, and whether it was compiled for another machine.
 machine() { # what a build is compiled for: a line of the processor, and one of each kind of GPU
   grep -m1 -E '^(model name|CPU part)' /proc/cpuinfo || echo unknown
@@ -25,6 +25,7 @@ up_to_date() {
   local packages=$root/.venv/lib/python3*/site-packages # a pattern
   case $torch in
     --torch) [ -e "$root/build/$preset/libanalysis_torch.so" ] || return ;;
+    --tokenizers) [ -n "${ATTEST_PYTHON-}" ] || compgen -G "$packages/transformers" >/dev/null || return ;;
     --cluster) [ -n "${ATTEST_PYTHON-}" ] || compgen -G "$packages/submitit" >/dev/null || return ;;
     --llama-cpp) [ -n "${ATTEST_PYTHON-}" ] || compgen -G "$packages/llama_cpp" >/dev/null || return ;;
   esac

@@ -157,18 +157,21 @@ def test_without_cuda_is_another_build(checkout):
     assert builds(checkout) == ["release attest", "cpu attest"]
 
 
-@pytest.mark.parametrize("command, needs", [("prompts", True), ("capture", True), ("tasks", True), ("bench", True), ("run", False), ("--version", False)])
+@pytest.mark.parametrize("command, needs", [
+    ("capture m", True), ("tasks --model=m", True), ("bench study", True), ("bench kernel", True), ("bench model", True), ("run d.h5", False),
+    ("--version", False), ("bench", False), ("bench stdy", False), ("tasks", False), ("capture", False), ("prompts", False)])
 def test_torch_is_brought_by_the_first_command_that_takes_it(checkout, command, needs):
+    """Not by one that can only say its usage."""
     call(checkout / "attest", "list")
-    call(checkout / "attest", command)
-    call(checkout / "attest", command)
+    call(checkout / "attest", *command.split())
+    call(checkout / "attest", *command.split())
     assert builds(checkout) == [f"{PRESET} attest"] + ([f"{PRESET} attest --torch"] if needs else [])
 
 
 @pytest.mark.parametrize("arguments, needs", [
-    (["--json", "tasks"], "--torch"), (["--quiet", "capture", "m"], "--torch"), (["--quiet", "capture", "m.gguf"], "--llama-cpp"),
-    (["--device", "cuda", "run", "d.h5", "--dask", "local:2"], "--cluster"), (["--device=cuda", "--seed", "3", "bench"], "--torch"),
-    (["--config", "run", "--threads", "2", "--device-memory", "50%", "prompts"], "--torch"), (["--config", "tasks", "list"], ""),
+    (["--json", "tasks", "-o", "t"], "--torch"), (["--quiet", "capture", "m"], "--torch"), (["--quiet", "capture", "m.gguf"], "--llama-cpp"),
+    (["--device", "cuda", "run", "d.h5", "--dask", "local:2"], "--cluster"), (["--device=cuda", "--seed", "3", "bench", "study"], "--torch"),
+    (["--config", "run", "--threads", "2", "--device-memory", "50%", "prompts", "-o", "p"], "--tokenizers"), (["--config", "tasks", "list"], ""),
     (["--seed", "capture"], ""), (["--seed"], ""), (["--json", "tasks", "--help"], "")])
 def test_common_options_may_stand_before_the_command(checkout, arguments, needs):
     result = call(checkout / "attest", *arguments)
@@ -245,6 +248,14 @@ def test_a_gguf_file_brings_llama_cpp_and_not_torch(checkout):
     (checkout / ".venv/lib/python3.11/site-packages/llama_cpp").mkdir(parents=True)
     call(checkout / "attest", "capture", "m.gguf", "p.jsonl", "-o", "d.h5")
     assert builds(checkout) == [f"{PRESET} attest --llama-cpp"]
+
+
+def test_prompts_take_no_torch(checkout):
+    for tokenizer in "bytes", "m":
+        call(checkout / "attest", "prompts", tokenizer, "-o", "p.jsonl")
+    (checkout / ".venv/lib/python3.11/site-packages/transformers").mkdir(parents=True)
+    call(checkout / "attest", "prompts", "m", "-o", "p.jsonl")
+    assert builds(checkout) == [f"{PRESET} attest", f"{PRESET} attest --tokenizers"]
 
 
 CMAKE = r"""#!/usr/bin/env bash

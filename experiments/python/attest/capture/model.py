@@ -113,6 +113,7 @@ def length_warning(config, num_tokens):
 
 def pretrained_tokenizer(name, revision=None, trust_remote_code=False):
     """Whatever transformers raises becomes an InputError."""
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # a tokenizer needs no torch, which may be missing
     import transformers
 
     try:
