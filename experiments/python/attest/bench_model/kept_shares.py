@@ -6,7 +6,7 @@ import tempfile
 import torch
 
 from ..base.errors import InputError
-from ..program import ProgramError, program
+from ..base.program import ProgramError, program
 
 SELECTOR = "ffd:block=128,sub_block=128,gqa=union,residual=fp8"
 

@@ -10,8 +10,8 @@ from ..base.clock import utc_now
 from ..base.command import end_process, interruption_of, run_command
 from ..base.output_check import refuse_inputs
 from ..base.partial_folder import PartialFolder, folder_of
+from ..base.places import code_digest
 from ..base.progress import say as say_line
-from ..places import code_digest
 from .model import files_of_model, load_model, load_tokenizer, refuse_missing_checkpoint
 from .options import parse
 from .prompts import read_prompts, refuse_same_names, tokenize

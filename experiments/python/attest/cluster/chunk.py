@@ -9,7 +9,7 @@ import threading
 import time
 
 from ..base.errors import AttestError, printable
-from ..program import ProgramError, program
+from ..base.program import ProgramError, program
 
 
 running = set()  # processes that threads of this one have started

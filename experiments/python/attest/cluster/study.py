@@ -11,7 +11,7 @@ import tempfile
 
 from ..base.command import raise_if_interrupted
 from ..base.errors import OutputError, first_line
-from ..program import ProgramError, program
+from ..base.program import ProgramError, program
 from .chunk import ChunkError, compute
 
 SECONDS = 10  # of work in a chunk

@@ -4,7 +4,7 @@ import pathlib
 import re
 
 from ..base.errors import InputError
-from ..places import PACKAGE, checkout
+from ..base.places import PACKAGE, checkout
 
 SUFFIXES = {".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".md", ".py", ".rst", ".sh", ".txt"}
 FEWEST_CHARACTERS = 1000

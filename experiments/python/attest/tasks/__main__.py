@@ -12,12 +12,12 @@ from ..base.clock import utc_now
 from ..base.command import NOTHING_WRITTEN, end_process, json_text, print_report, raise_if_interrupted, run_command
 from ..base.errors import OutputError, printable
 from ..base.output_check import refuse_existing, refuse_inputs
+from ..base.program import program
 from ..base.progress import say
 from ..capture.model import files_of_model, length_warning, load_model, load_tokenizer, model_name
 from ..capture.model import refuse_missing_checkpoint, refuse_unknown_tokens, vocabulary_of
 from ..capture.prompts import tokenize
 from ..capture.record import provenance
-from ..program import program
 from .options import parse
 from .plan import made_prompts, prompts_of_file
 from .runs import runs_of

@@ -12,11 +12,11 @@ from ..base.errors import InputError, UsageError, first_line
 from ..base.inspected import ADVICE, refuse_bad_dump
 from ..base.output_check import refuse_inputs
 from ..base.partial_folder import PartialFolder
+from ..base.places import code_digest
 from ..base.progress import say as say_line
 from ..capture.model import files_of_model, load_tokenizer, refuse_missing_checkpoint
 from ..capture.prompts import layers_of, read_prompts, refuse_same_names, tokenize
 from ..capture.record import choose_queries
-from ..places import code_digest
 from .options import parse
 from .settings import ARGUMENT, PREFIX
 

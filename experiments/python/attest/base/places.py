@@ -2,7 +2,7 @@
 import hashlib
 import pathlib
 
-PACKAGE = pathlib.Path(__file__).resolve().parent
+PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 
 
 def checkout():
