@@ -95,10 +95,9 @@ def answer_all(options, progress, partial, runs, file_prompts):
     """Loads the model, answers what is left, and writes outcomes and dump."""
     import torch
 
-    from .answers import MORE_TOKENS, ModelAnswers
+    from .answers import ModelAnswers, answer_text, measure
     from ..selectors.library import check_device, default_device, load_library
     from ..outcomes.file import write_outcomes
-    from ..outcomes.prompt import answer_text, measure
     from ..selectors.attention import attach
     from ..capture.join import join_dumps
     from .dump import TaskDump, is_of
@@ -145,7 +144,7 @@ def answer_all(options, progress, partial, runs, file_prompts):
             tokens = tokenized(prompt)
             cache = dump.read_prompt(answers, prompt, tokens, partial.dump_path(number)) if dump else \
                 answers.prefill(tokens.ids)
-            found = measure(answers, runs, prompt, tokens, cache, options, MORE_TOKENS)
+            found = measure(answers, runs, prompt, tokens, cache, options)
             partial.store(number, found)
             warning = length_warning(config, len(tokens.ids) + len(tokens.answer))
             progress.prompt_done(found, time.monotonic() - began, warning)
