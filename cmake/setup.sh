@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cmake/setup.sh [OPTION]...: installs what attest needs and this machine lacks; uses no network if nothing is missing. It
-# looks for the header or tool itself, not for its package, so that other ways of installing count too.
+# cmake/setup.sh [OPTION]...: installs what attest needs and this machine lacks; uses no network if nothing is missing.
+# It looks for the header or tool itself, not for its package, so that other ways of installing count too.
 #   --tokenizers  also what attest prompts needs: transformers, without torch
 #   --torch    also what attest capture, tasks and the LibTorch peer of attest bench need
 #   --tests    also what the tests need

@@ -205,8 +205,8 @@ def tokenize(prompt, tokenizer=None, chat=False, max_tokens=None):
         if not covering:
             raise InputError(f"{prompt.where}: no token covers the {what} [{begin}, {end})")
         if covering[-1] >= len(ids):
-            raise InputError(f"{prompt.where}: expected the {what} [{begin}, {end}) within the first {max_tokens} tokens "
-                             f"(--max-tokens), found its last token at {covering[-1]}")
+            raise InputError(f"{prompt.where}: expected the {what} [{begin}, {end}) within the first {max_tokens} "
+                             f"tokens (--max-tokens), found its last token at {covering[-1]}")
         placed.append((covering[0], covering[-1] + 1))
     answer = tokenizer(prompt.answer, add_special_tokens=False)["input_ids"] if prompt.answer else []
     return _tokenized(prompt, ids, list(answer), placed)

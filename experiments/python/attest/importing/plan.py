@@ -91,7 +91,7 @@ class ImportPlan:
 
 
 def layers_of_model(path, recorded, options):
-    """How many layers the dump says that the model has: as many as were recorded, or --num-layers, which may be more."""
+    """How many layers the dump says that the model has: those that were recorded, or --num-layers, which may be more."""
     if 0 < options.num_layers < recorded:
         raise UsageError(f"{path}: expected at least {recorded} layers, found {options.num_layers} (--num-layers)")
     return max(recorded, options.num_layers)
