@@ -125,11 +125,11 @@ class PartialFolder:
         return found
 
     def dump_path(self, number):
-        """Of prompt `number` alone."""
+        """Where the dump of prompt `number` alone is."""
         return self.folder / f"dump-{number}.h5"
 
     def count_finished(self):
-        """Prompts, by the names of their files."""
+        """How many prompts are finished, by the names of their files."""
         return sum(name.startswith(self.finished_prefix) for name in os.listdir(self.folder))
 
     def remove(self):

@@ -20,7 +20,7 @@ def built(name):
 
 
 def code_digest():
-    """Of this package's code. A version would not do: that of a checkout stays while the code changes."""
+    """A hash of this package's code. A version would not do: that of a checkout stays while the code changes."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         digest.update(f"{path.relative_to(PACKAGE)}\0".encode() + path.read_bytes() + b"\0")

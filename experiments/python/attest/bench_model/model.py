@@ -30,7 +30,7 @@ def has_weights(name):
 
 
 def load_config(name):
-    """Of llama31-8b, of a config.json, of a folder with one, or of a name on the hub."""
+    """The configuration of llama31-8b, of a config.json, of a folder with one, or of a name on the hub."""
     from transformers import AutoConfig
 
     if name == LLAMA31_8B:
@@ -46,7 +46,7 @@ def load_config(name):
 
 
 def element_type_of(config, wanted, random):
-    """Of weights and cache: 16 bits, as the kernels take no other."""
+    """The type of weights and cache: one of 16 bits, as the kernels take no other."""
     dtype = getattr(torch, wanted) if wanted else None if random else getattr(config, "dtype", None)
     dtype = dtype or torch.bfloat16
     if dtype not in (torch.float16, torch.bfloat16):

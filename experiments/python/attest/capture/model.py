@@ -29,7 +29,8 @@ def files_of_model(name):
 
 
 def refuse_missing_checkpoint(options):
-    """Before torch is imported, which takes seconds; names on the hub are looked up later."""
+    """Refuses a folder that holds no checkpoint, before torch is imported, which takes seconds. Names on the hub are
+    looked up later."""
     refuse_missing_folder(options.model)
     if os.path.isdir(options.model) and not any(os.path.exists(os.path.join(options.model, name))
                                                 for name in ("config.json", "adapter_config.json")):
@@ -53,7 +54,7 @@ def load_weights(name, dtype, device, **options):
 
 
 def load_model(options):
-    """(model, its text config), in evaluation, on the device of the options."""
+    """Loads the model, in evaluation, on the device of the options. Returns (model, its text config)."""
     import huggingface_hub
     import torch
     import transformers
@@ -100,7 +101,8 @@ def vocabulary_of(model):
 
 
 def refuse_unknown_tokens(vocabulary, prompt, ids):
-    """Before the model indexes its embedding with them, which a GPU reports as an assertion."""
+    """Refuses tokens that the model has not, before it indexes its embedding with them, which a GPU reports as an
+    assertion."""
     if max(ids) >= vocabulary:
         raise InputError(f"{prompt.where}: token {max(ids)} is not in the model's vocabulary of {vocabulary}")
 

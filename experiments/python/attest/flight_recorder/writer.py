@@ -50,7 +50,7 @@ def write_recording(folder, options, target, force, last):
 
 
 def check(found):
-    """Of all calls: shapes that fit each other. Returns what they share."""
+    """Refuses calls whose shapes do not fit each other. Returns what all share."""
     shared = None
     for attention in found:
         kv_heads, head_dim, value_dim = attention.cache.geometry()

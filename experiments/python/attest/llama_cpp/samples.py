@@ -14,7 +14,8 @@ from .tokenizer import GgufTokenizer
 
 
 def element_type(types):
-    """Of a dump: the type in which attention reads keys and values. What a quantised cache holds is made of float32."""
+    """The type of a dump: that in which attention reads keys and values. What a quantised cache holds is made of
+    float32."""
     kinds = set(types.values())
     return {"f16": "float16", "bf16": "bfloat16"}.get(kinds.pop() if len(kinds) == 1 else None, "float32")
 

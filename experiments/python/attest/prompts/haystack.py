@@ -53,7 +53,7 @@ class Haystack:
 
     @classmethod
     def read(cls, path=SOURCES):
-        """Of a file or folder of texts."""
+        """The haystack of a file or folder of texts."""
         return cls(read_text(path), name=str(path))
 
     def line_start(self, place):

@@ -30,7 +30,7 @@ class TaskProgress:
         self.quiet, self.total, self.finished, self.spent, self.answered = False, None, 0, 0.0, 0
 
     def say(self, line):
-        """Unless --quiet."""
+        """Writes a line to stderr, unless --quiet."""
         say(line, self.quiet)
 
     def prompt_done(self, found, seconds, warning):

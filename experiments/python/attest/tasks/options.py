@@ -12,7 +12,7 @@ DEFAULT_PROMPTS = 4
 
 @argument("float16, bfloat16 or float32")
 def element_type(text):
-    """A value of an option."""
+    """Parses the name of a type in which the model may run."""
     if text not in ("float16", "bfloat16", "float32"):
         raise ValueError
     return text

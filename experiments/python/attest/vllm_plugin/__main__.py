@@ -72,7 +72,7 @@ def kept_or_removed(options, partial):
 
 
 def text_config(options):
-    """Of the part of the model that reads text, which has the layers."""
+    """The config of the part of the model that reads text, which has the layers."""
     import transformers
 
     try:

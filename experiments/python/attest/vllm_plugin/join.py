@@ -51,7 +51,7 @@ def refusals(folder):
 
 
 def rank_of(path):
-    """Of the process that wrote a dump."""
+    """The rank of the process that wrote a dump."""
     with _damage_of(path), h5py.File(path) as file:
         return _rank(file)
 

@@ -18,7 +18,7 @@ class CapturedLayer:
 
 
 def bytes_of(wish, layers):
-    """Of tokens, q, k, v and output, as the largest element type has them."""
+    """The bytes of tokens, q, k, v and output, if all have the largest element type."""
     return 4 * wish.num_tokens + sum(4 * (layer.head_dim + layer.value_dim) * (
         layer.kv_heads * wish.num_tokens + layer.query_heads * len(wish.positions)) for layer in layers.values())
 
@@ -38,7 +38,7 @@ class CapturedRequest:
         return self.length == self.wish.num_tokens
 
     def num_rows(self):
-        """Of the queries, those that are there."""
+        """How many of the queries are there."""
         return sum(position < self.length for position in self.wish.positions)
 
     def begin_pass(self, start, tokens):
