@@ -31,7 +31,7 @@ def folder_of(output):
     return pathlib.Path(f"{output}.partial")
 
 
-def read_text(path):
+def read_small_text(path):
     """The text of a file that another process may have written: a pipe or 3 GB would do no good."""
     with InputFile(path) as file:
         if file.size > MOST_BYTES:
@@ -113,7 +113,7 @@ class PartialFolder:
                 json.dump({"what": what, "record": record}, file, indent=1)
             return record
         try:
-            begun = json.loads(read_text(path))
+            begun = json.loads(read_small_text(path))
             difference = first_difference("", begun["what"], json.loads(json.dumps(what)))
             found = {name: begun["record"][name] for name in record}
             if wrong := [name for name in record if not like(found[name], record[name])]:

@@ -14,7 +14,7 @@ SOURCES = checkout() or PACKAGE  # the project's own, the default haystack
 SOURCE_FOLDERS = ("analysis", "cmake", "dumps", "experiments", "kernels", "plots", "tests")
 
 
-def read_text(path):
+def haystack_text(path):
     """A text file, or all text files below a folder in the order of their names, without what is not ASCII: so a
     character is a token of bytes. Hidden folders and those of builds are no sources; of a checkout of this project
     only SOURCE_FOLDERS are."""
@@ -54,7 +54,7 @@ class Haystack:
     @classmethod
     def read(cls, path=SOURCES):
         """The haystack of a file or folder of texts."""
-        return cls(read_text(path), name=str(path))
+        return cls(haystack_text(path), name=str(path))
 
     def line_start(self, place):
         """The last start of a line in the first `place`, in 0..1, of the text."""

@@ -5,7 +5,7 @@ import torch
 
 from ..base.errors import InputError
 
-ELEMENT_TYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32"}
+TORCH_TYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32"}
 
 
 @dataclasses.dataclass
@@ -90,7 +90,7 @@ class CapturedRequest:
     def _allocate(self, number, query, key, value):
         layer, tokens, rows = self.layers[number], self.wish.num_tokens, len(self.wish.positions)
         kinds = {query.dtype, key.dtype, value.dtype}
-        if len(kinds) > 1 or not kinds <= set(ELEMENT_TYPES):
+        if len(kinds) > 1 or not kinds <= set(TORCH_TYPES):
             raise InputError(f"layer {number}: q, k and v are {', '.join(sorted(map(str, kinds)))}; a dump holds one "
                              "of float16, bfloat16 and float32")
         return CapturedLayer(torch.empty(rows, layer.query_heads, layer.head_dim, dtype=query.dtype),

@@ -10,9 +10,9 @@ def test_what_commands_leave_in_a_checkout_is_no_source(tmp_path, monkeypatch):
     for name, text in {**ours, **strays}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert haystack.read_text(tmp_path) == "one\ntwo"
-    assert haystack.read_text(tmp_path / "attest-demo") == "x", "a folder of one's own is read whole"
+    assert haystack.haystack_text(tmp_path) == "one\ntwo"
+    assert haystack.haystack_text(tmp_path / "attest-demo") == "x", "a folder of one's own is read whole"
 
 
 def test_the_default_is_this_project():
-    assert "def read_text(" in haystack.Haystack.read().text
+    assert "def haystack_text(" in haystack.Haystack.read().text
