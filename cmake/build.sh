@@ -19,11 +19,8 @@ if ! flock -n 9; then
   say "waiting for another build in $root/build ..."
   flock 9
   # The ranks of a job begin at the same time: the first one has built for all.
-  torch=
-  [[ " $* " != *" --torch "* ]] || torch=--torch
-  [[ " $* " != *" --cluster "* ]] || torch=--cluster
-  [[ " $* " != *" --llama-cpp "* ]] || torch=--llama-cpp
-  [[ $target != attest || " $* " = *" --tests "* ]] || ! up_to_date || exit 0
+  torch=${1-}
+  [[ $target != attest || $# -gt 1 || $torch = --tests ]] || ! up_to_date || exit 0
 fi
 
 named_python=${ATTEST_PYTHON-}
@@ -58,7 +55,12 @@ cd "$root"
 [ -e "$build/build.ninja" ] || say "building preset $preset in build/$preset; this takes minutes, once ..."
 fresh= # set if the checkout was moved or copied: its CMake cache then has the old paths
 grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt" || fresh=--fresh
+if for_another_machine; then
+  say "build/$preset was compiled for another processor or GPU; building it anew takes minutes ..."
+  fresh=--fresh # the cache has the GPU
+fi
 run configuring cmake --preset "$preset" $fresh
 run building cmake --build --preset "$preset" --target "$target"
+machine >"$build/machine"
 printf '%s\n%s' "$named_python" "$root" >"$build/built" # read by ./attest
 touch -r "$build/started" "$build/built"

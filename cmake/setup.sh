@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# cmake/setup.sh [--torch] [--tests] [--lm-eval] [--cluster] [--llama-cpp] [--vllm]: installs what attest needs and this
-# machine lacks; uses no network if nothing is missing. It looks for the header or tool itself, not for its package, so
-# that other ways of installing count too.
+# cmake/setup.sh [OPTION]...: installs what attest needs and this machine lacks; uses no network if nothing is missing.
+# It looks for the header or tool itself, not for its package, so that other ways of installing count too.
+#   --tokenizers  also what attest prompts needs: transformers, without torch
 #   --torch    also what attest capture, tasks and the LibTorch peer of attest bench need
 #   --tests    also what the tests need
 #   --lm-eval  also torch and the lm-evaluation-harness, as --torch --tests does
@@ -16,9 +16,10 @@ mkdir -p build
 log=$PWD/build/setup.log
 venv=$PWD/.venv
 
-torch= tests= lm_eval= cluster= references= llama_cpp= vllm=
+tokenizers= torch= tests= lm_eval= cluster= references= llama_cpp= vllm=
 for option in "$@"; do
   case $option in
+    --tokenizers) tokenizers=1 ;;
     --torch) torch=1 ;;
     --tests) tests=1 ;;
     --lm-eval) torch=1 lm_eval=1 ;;
@@ -241,6 +242,8 @@ print(*(m for m in known if not find_spec(m)))' ${tests:+pytest}) ||
   fi
 else
   wheels "the wheels of requirements.txt" requirements.txt
+  [ -z "$tokenizers" ] || compgen -G "$venv/lib/python3*/site-packages/transformers" >/dev/null ||
+    pip_install "transformers, without torch" $(grep '^transformers==' cmake/requirements-torch.txt)
   [ -z "$torch" ] || wheels "torch and transformers (some 3 GB)" cmake/requirements-torch.txt
   [ -z "$tests" ] || wheels "the wheels of the tests" cmake/requirements-tests.txt
   [ -z "$lm_eval" ] || wheels "the lm-evaluation-harness (some 550 MB)" cmake/requirements-lm-eval.txt

@@ -1,14 +1,31 @@
-# Sourced by ./attest and cmake/build.sh, which set root, preset and torch (--torch, --cluster, --llama-cpp, or empty):
-# whether the program of that preset needs no build.
+# Sourced by ./attest and cmake/build.sh, which set root, preset and torch (an option of setup.sh, or empty):
+# whether the program of that preset needs no build, and whether it was compiled for another machine.
+machine() { # what a build is compiled for: a line of the processor, and one of each kind of GPU
+  grep -m1 -E '^(model name|CPU part)' /proc/cpuinfo || echo unknown
+  [ "$preset" = cpu ] || grep -hs '^Model:' /proc/driver/nvidia/gpus/*/information | sort -u || true
+}
+
+for_another_machine() { # whether the program was compiled for another processor or GPU, and can be compiled anew
+  local recorded=$root/build/$preset/machine before now
+  [ -w "$recorded" ] || return
+  ! grep -qsiE '^ATTEST_NATIVE:BOOL=(OFF|0|NO|FALSE)$' "$root/build/$preset/CMakeCache.txt" || return
+  before=$(<"$recorded") now=$(machine)
+  [ "${before%%$'\n'*}" = "${now%%$'\n'*}" ] || return 0
+  # A build that was made where there is no GPU has code for all.
+  [[ $before = *$'\n'* && $now = *$'\n'* && $before != "$now" ]]
+}
+
 up_to_date() {
   # Rebuild if the checkout was moved or another ATTEST_PYTHON is set: the program contains both paths.
   local built=$root/build/$preset/built
   [ -x "$root/build/$preset/attest" ] && [ -e "$built" ] || return
   [ "$(<"$built")" = "${ATTEST_PYTHON-}"$'\n'"$root" ] || return
+  ! for_another_machine || return
   [ -n "${ATTEST_PYTHON-}" ] || [ -e "$root/.venv/bin/python" ] || return
   local packages=$root/.venv/lib/python3*/site-packages # a pattern
   case $torch in
     --torch) [ -e "$root/build/$preset/libanalysis_torch.so" ] || return ;;
+    --tokenizers) [ -n "${ATTEST_PYTHON-}" ] || compgen -G "$packages/transformers" >/dev/null || return ;;
     --cluster) [ -n "${ATTEST_PYTHON-}" ] || compgen -G "$packages/submitit" >/dev/null || return ;;
     --llama-cpp) [ -n "${ATTEST_PYTHON-}" ] || compgen -G "$packages/llama_cpp" >/dev/null || return ;;
   esac

@@ -157,18 +157,21 @@ def test_without_cuda_is_another_build(checkout):
     assert builds(checkout) == ["release attest", "cpu attest"]
 
 
-@pytest.mark.parametrize("command, needs", [("prompts", True), ("capture", True), ("tasks", True), ("bench", True), ("run", False), ("--version", False)])
+@pytest.mark.parametrize("command, needs", [
+    ("capture m", True), ("tasks --model=m", True), ("bench study", True), ("bench kernel", True), ("bench model", True), ("run d.h5", False),
+    ("--version", False), ("bench", False), ("bench stdy", False), ("tasks", False), ("capture", False), ("prompts", False)])
 def test_torch_is_brought_by_the_first_command_that_takes_it(checkout, command, needs):
+    """Not by one that can only say its usage."""
     call(checkout / "attest", "list")
-    call(checkout / "attest", command)
-    call(checkout / "attest", command)
+    call(checkout / "attest", *command.split())
+    call(checkout / "attest", *command.split())
     assert builds(checkout) == [f"{PRESET} attest"] + ([f"{PRESET} attest --torch"] if needs else [])
 
 
 @pytest.mark.parametrize("arguments, needs", [
-    (["--json", "tasks"], "--torch"), (["--quiet", "capture", "m"], "--torch"), (["--quiet", "capture", "m.gguf"], "--llama-cpp"),
-    (["--device", "cuda", "run", "d.h5", "--dask", "local:2"], "--cluster"), (["--device=cuda", "--seed", "3", "bench"], "--torch"),
-    (["--config", "run", "--threads", "2", "--device-memory", "50%", "prompts"], "--torch"), (["--config", "tasks", "list"], ""),
+    (["--json", "tasks", "-o", "t"], "--torch"), (["--quiet", "capture", "m"], "--torch"), (["--quiet", "capture", "m.gguf"], "--llama-cpp"),
+    (["--device", "cuda", "run", "d.h5", "--dask", "local:2"], "--cluster"), (["--device=cuda", "--seed", "3", "bench", "study"], "--torch"),
+    (["--config", "run", "--threads", "2", "--device-memory", "50%", "prompts", "-o", "p"], "--tokenizers"), (["--config", "tasks", "list"], ""),
     (["--seed", "capture"], ""), (["--seed"], ""), (["--json", "tasks", "--help"], "")])
 def test_common_options_may_stand_before_the_command(checkout, arguments, needs):
     result = call(checkout / "attest", *arguments)
@@ -247,6 +250,14 @@ def test_a_gguf_file_brings_llama_cpp_and_not_torch(checkout):
     assert builds(checkout) == [f"{PRESET} attest --llama-cpp"]
 
 
+def test_prompts_take_no_torch(checkout):
+    for tokenizer in "bytes", "m":
+        call(checkout / "attest", "prompts", tokenizer, "-o", "p.jsonl")
+    (checkout / ".venv/lib/python3.11/site-packages/transformers").mkdir(parents=True)
+    call(checkout / "attest", "prompts", "m", "-o", "p.jsonl")
+    assert builds(checkout) == [f"{PRESET} attest", f"{PRESET} attest --tokenizers"]
+
+
 CMAKE = r"""#!/usr/bin/env bash
 root=$(dirname "$(dirname "$(dirname "$0")")")
 echo "$*" >>"$root/cmake_calls"
@@ -255,17 +266,50 @@ for preset in cpu release; do
   mkdir -p "$root/build/$preset"
   printf '#!/bin/sh\nexit 3\n' >"$root/build/$preset/attest"
   chmod +x "$root/build/$preset/attest"
+  echo "CMAKE_HOME_DIRECTORY:INTERNAL=$root" >"$root/build/$preset/CMakeCache.txt"
 done
 """
 
 
-def test_calls_at_the_same_time_build_once(checkout):
+def build_with_a_stub_of_cmake(checkout):
     for script in "build.sh", "watch.sh":
         shutil.copy(ROOT / "cmake" / script, checkout / "cmake")
     (checkout / "cmake/setup.sh").write_text("#!/bin/sh\n")
     (checkout / ".venv/bin/cmake").write_text(CMAKE)
     for program in "cmake/setup.sh", ".venv/bin/cmake":
         (checkout / program).chmod(0o755)
+
+
+def test_a_program_for_another_processor_is_built_anew(checkout):
+    build_with_a_stub_of_cmake(checkout)
+    call(checkout / "attest", ATTEST_CUDA="1")
+    call(checkout / "attest", ATTEST_CUDA="1")
+    machine = checkout / "build/release/machine"
+    ours = machine.read_text()
+    machine.write_text("model name : another\n")
+    assert "build/release was compiled for another processor or GPU" in call(checkout / "attest", ATTEST_CUDA="1").stderr
+    assert machine.read_text() == ours
+    call(checkout / "attest", ATTEST_CUDA="1")
+    calls = (checkout / "cmake_calls").read_text().splitlines()
+    assert len(calls) == 4 and "--fresh" in calls[2], calls
+
+
+@pytest.mark.parametrize("before, now, cache, differs", [
+    ("A", "A", "", False), ("A", "B", "", True), ("A\nGPU 1", "A\nGPU 1", "", False), ("A\nGPU 1", "A\nGPU 2", "", True),
+    ("A", "A\nGPU 1", "", False), ("A\nGPU 1", "A", "", False), (None, "A", "", False), ("A", "B", "ATTEST_NATIVE:BOOL=OFF\n", False)])
+def test_which_machine_needs_a_build_of_its_own(checkout, before, now, cache, differs):
+    """A build that was made where there is no GPU has code for all of them, and ATTEST_NATIVE=OFF for all processors."""
+    folder = checkout / "build/release"
+    folder.mkdir(parents=True)
+    (folder / "CMakeCache.txt").write_text(cache)
+    if before:
+        (folder / "machine").write_text(before + "\n")
+    script = f'root=$PWD preset=release; . cmake/up_to_date.sh; machine() {{ echo "{now}"; }}; for_another_machine'
+    assert (call("bash", "-c", script, cwd=checkout).returncode == 0) == differs
+
+
+def test_calls_at_the_same_time_build_once(checkout):
+    build_with_a_stub_of_cmake(checkout)
     variables = {k: v for k, v in os.environ.items() if not k.startswith("ATTEST_")}
     ranks = [subprocess.Popen([checkout / "attest", "list"], env=variables, stderr=subprocess.PIPE, text=True) for _ in range(4)]
     assert [rank.communicate(timeout=30)[1] is not None and rank.returncode for rank in ranks] == [3] * 4

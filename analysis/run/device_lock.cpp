@@ -12,22 +12,19 @@ constexpr std::chrono::milliseconds kBetween{200};  // asking the folder
 
 }  // namespace
 
-DeviceLock::DeviceLock(PartialResults& partial, const std::string& identity, std::string device, Notice notice,
-                       std::chrono::milliseconds hung)
+DeviceLock::DeviceLock(PartialResults& partial, const std::string& identity, std::string device, Notice notice)
     : partial_(partial),
       name_("gpu-" + identity),
       device_(std::move(device)),
       notice_(std::move(notice)),
-      hung_(hung),
       free_for_all_(identity.empty()) {}
 
 DeviceLock::~DeviceLock() {
   if (held_) partial_.unlock_device(name_);
 }
 
-bool DeviceLock::may_compute() {
+bool DeviceLock::may_compute(Clock::time_point now) {
   if (held_ || free_for_all_) return true;
-  const auto now = Clock::now();
   if (now - asked_ < kBetween) return false;
   if (asked_ == Clock::time_point()) finished_since_ = now;
   asked_ = now;
@@ -38,8 +35,7 @@ bool DeviceLock::may_compute() {
   if (held_ || free_for_all_) return true;
   if (holder_hangs(now)) {
     free_for_all_ = true;
-    tell(fmt::format("no layer was finished for {} s: this process computes on {} beside {}",
-                     std::chrono::duration_cast<std::chrono::seconds>(hung_).count(), device_,
+    tell(fmt::format("no layer was finished for {} s: this process computes on {} beside {}", kHung.count(), device_,
                      told_of_.empty() ? "another process" : told_of_));
     return true;
   }
@@ -51,7 +47,7 @@ bool DeviceLock::holder_hangs(Clock::time_point now) {
   const std::size_t finished = PartialResults::unit_files(partial_.folder()).size();
   if (finished != finished_) finished_since_ = now;
   finished_ = finished;
-  return now - finished_since_ >= hung_;
+  return now - finished_since_ >= kHung;
 }
 
 void DeviceLock::tell(const std::string& sentence) const {

@@ -15,23 +15,22 @@ namespace attest {
 /// keeps nobody waiting: then this process computes beside it. Used by one thread.
 class DeviceLock {
  public:
+  using Clock = std::chrono::steady_clock;
   using Notice = std::function<void(const std::string&)>;
   static constexpr std::chrono::seconds kHung{60};
 
   /// `identity` of LayerStudy: empty for a device that is not locked. `device`: in words. `partial` must outlive this
   /// object. `notice` is told for whom this process stands by, and when it no longer does.
-  DeviceLock(PartialResults& partial, const std::string& identity, std::string device, Notice notice,
-             std::chrono::milliseconds hung = kHung);
+  DeviceLock(PartialResults& partial, const std::string& identity, std::string device, Notice notice);
   /// Gives the right back.
   ~DeviceLock();
   DeviceLock(const DeviceLock&) = delete;
   DeviceLock& operator=(const DeviceLock&) = delete;
 
   /// Whether the caller may compute on the device; true from then on. Asks the folder a few times a second.
-  bool may_compute();
+  bool may_compute(Clock::time_point now = Clock::now());
 
  private:
-  using Clock = std::chrono::steady_clock;
   bool holder_hangs(Clock::time_point now);
   void tell_for_whom();
   void tell(const std::string& sentence) const;
@@ -40,7 +39,6 @@ class DeviceLock {
   const std::string name_;    ///< of the lock
   const std::string device_;  ///< in words
   const Notice notice_;
-  const std::chrono::milliseconds hung_;
   bool held_ = false, free_for_all_ = false;
   Clock::time_point asked_{}, finished_since_{};
   std::size_t finished_ = 0;  ///< units that had a file

@@ -15,6 +15,7 @@
 #include "dumps/base/json.h"
 #include "dumps/base/json_numbers.h"
 #include "dumps/base/printable.h"
+#include "experiments/cli/options/one_gpu.h"
 #include "experiments/cli/options/output_file.h"
 #include "experiments/cli/options/selector_grids.h"
 #include "experiments/cli/parse/checks.h"
@@ -124,6 +125,13 @@ Json selectors_json(const SelectorGrids& options, std::span<const std::string> o
   return all;
 }
 
+/// As torch names the device. Of "auto" the script decides: the operator library may have no code for a GPU.
+std::string torch_device(const GlobalOptions& global) {
+  if (global.device == "auto") return global.device;
+  const Device device = one_device(global, "tasks");
+  return device.kind == DeviceKind::cuda ? fmt::format("cuda:{}", device.first_gpu()) : "cpu";
+}
+
 void run_tasks(TasksCommand command, const GlobalOptions& global) {
   const std::vector<std::string> outputs{command.values["--output"], command.values["--dump"]};
   const Json request{{"selectors", selectors_json(command.selectors, outputs, global)},
@@ -138,7 +146,7 @@ void run_tasks(TasksCommand command, const GlobalOptions& global) {
     if (given) arguments.push_back(name);
   if (global.quiet) arguments.emplace_back("--quiet");
   if (global.json) arguments.emplace_back("--json");
-  arguments.push_back(fmt::format("--device={}", global.device));
+  arguments.push_back("--device=" + torch_device(global));
   arguments.push_back(fmt::format("--threads={}", global.thread_count()));
   arguments.push_back(fmt::format("--seed={}", global.seed));
   name_operator_library();

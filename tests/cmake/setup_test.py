@@ -12,7 +12,24 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def set_up(tmp_path, *arguments, root=ROOT, **environment):
+@pytest.fixture
+def bare_checkout(tmp_path):
+    """The set-up and its requirements, without a .venv."""
+    root = tmp_path / "checkout"
+    shutil.copytree(ROOT / "cmake", root / "cmake")
+    shutil.copy(ROOT / "requirements.txt", root)
+    return root
+
+
+@pytest.fixture
+def checkout(bare_checkout):
+    """The same with this one's .venv: other tests use that at the same time, and a set-up changes no linked one."""
+    if (ROOT / ".venv").exists():
+        (bare_checkout / ".venv").symlink_to(ROOT / ".venv")
+    return bare_checkout
+
+
+def set_up(tmp_path, root, *arguments, **environment):
     """Runs the set-up of a checkout with stubs of the installers, which record their calls and fail."""
     for tool in ["apt-get", "sudo"]:
         (tmp_path / tool).write_text(f"#!/bin/sh\necho {tool} $@ >>'{tmp_path}/calls'\nexit 1\n")
@@ -23,30 +40,30 @@ def set_up(tmp_path, *arguments, root=ROOT, **environment):
     return result, calls.read_text() if calls.exists() else ""
 
 
-def test_a_second_set_up_installs_nothing(tmp_path):
-    set_up(tmp_path, "--tests")  # may look for optional packages
+def test_a_second_set_up_installs_nothing(checkout, tmp_path):
+    set_up(tmp_path, checkout, "--tests")  # may look for optional packages
     (tmp_path / "calls").unlink(missing_ok=True)
-    result, calls = set_up(tmp_path, "--tests")
+    result, calls = set_up(tmp_path, checkout, "--tests")
     assert result.returncode == 0, result.stderr
     assert calls == ""
     assert "installing" not in result.stderr
 
 
-def test_an_interpreter_without_torch_is_refused_where_torch_is_needed(tmp_path):
+def test_an_interpreter_without_torch_is_refused_where_torch_is_needed(checkout, tmp_path):
     python = tmp_path / "python-without-torch"
     python.write_text("#!/bin/sh\necho torch h5py\n")
     python.chmod(0o755)
-    result, _ = set_up(tmp_path, "--torch", ATTEST_PYTHON=str(python))
+    result, _ = set_up(tmp_path, checkout, "--torch", ATTEST_PYTHON=str(python))
     assert result.returncode == 1
     assert (f"attest: ATTEST_PYTHON={python} has no torch. Missing are:\n"
             f"attest:   Python's packages  {python} -m pip install torch h5py") in result.stderr
 
 
-def test_an_interpreter_without_the_capture_scripts_modules_is_used(tmp_path):
+def test_an_interpreter_without_the_capture_scripts_modules_is_used(checkout, tmp_path):
     python = tmp_path / "python-without-h5py"
     python.write_text("#!/bin/sh\necho h5py transformers\n")
     python.chmod(0o755)
-    result, calls = set_up(tmp_path, ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
+    result, calls = set_up(tmp_path, checkout, ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
     assert result.returncode == 0
     assert result.stderr == (f"attest: {python} has no h5py, transformers: attest capture takes torch, transformers, numpy and h5py; "
                              "attest bench takes torch; attest import takes numpy and h5py.\n")
@@ -71,24 +88,24 @@ importlib.util.find_spec = lambda name: None if name in lacks else object()
     return python
 
 
-def test_what_an_interpreter_lacks_for_the_tests_is_named_at_once(tmp_path):
+def test_what_an_interpreter_lacks_for_the_tests_is_named_at_once(checkout, tmp_path):
     python = python_without(tmp_path, "pytest", "pandas", "gguf", "torch")
-    result, _ = set_up(tmp_path, "--tests", ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
+    result, _ = set_up(tmp_path, checkout, "--tests", ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
     assert result.returncode == 1
     assert (f"attest: ATTEST_PYTHON={python} has no pytest. Missing are:\n"
             f"attest:   Python's packages  {python} -m pip install pytest pandas gguf\n"
             "attest:   or all in a .venv  unset ATTEST_PYTHON\n") in result.stderr
-    assert set_up(tmp_path, ATTEST_PYTHON=str(python), ATTEST_CUDA="0")[0].returncode == 0, "only the tests take it"
+    assert set_up(tmp_path, checkout, ATTEST_PYTHON=str(python), ATTEST_CUDA="0")[0].returncode == 0, "only the tests take it"
 
 
-def test_what_some_tests_take_is_optional_in_an_interpreter(tmp_path):
+def test_what_some_tests_take_is_optional_in_an_interpreter(checkout, tmp_path):
     python = python_without(tmp_path, "pandas", "gguf")
-    result, _ = set_up(tmp_path, "--tests", ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
+    result, _ = set_up(tmp_path, checkout, "--tests", ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
     assert result.returncode == 0
     assert f"attest: {python} has no pandas, gguf: tests that take them are skipped.\n" in result.stderr
 
 
-def test_a_browser_is_optional_and_tried_once(tmp_path):
+def test_a_browser_is_optional_and_tried_once(checkout, tmp_path):
     """On a machine like this one, but for Chromium."""
     commands = tmp_path / "commands"
     commands.mkdir()
@@ -98,32 +115,15 @@ def test_a_browser_is_optional_and_tried_once(tmp_path):
             link.unlink(missing_ok=True)
             if not command.name.startswith(("chromium", "google-chrome", "chrome")):
                 link.symlink_to(command)
-    tried = ROOT / "build/setup-browser"
-    before = tried.read_text() if tried.exists() else None
-    tried.unlink(missing_ok=True)
-    try:
-        without = {"PATH": f"{tmp_path}:{commands}"}
-        result, calls = set_up(tmp_path, "--tests", **without)
-        assert result.returncode == 0, result.stderr
-        assert "Going on without: the page of attest report is tested in Chromium. To try again, remove build/setup-browser." in result.stderr
-        assert "apt-get" in calls
-        (tmp_path / "calls").unlink()
-        assert set_up(tmp_path, "--tests", **without)[1] == ""
-        tried.unlink()
-        assert set_up(tmp_path, **without)[1] == "", "only the tests take one"
-    finally:
-        tried.unlink(missing_ok=True)
-        if before is not None:
-            tried.write_text(before)
-
-
-@pytest.fixture
-def bare_checkout(tmp_path):
-    """The set-up and its requirements, without a .venv."""
-    root = tmp_path / "checkout"
-    shutil.copytree(ROOT / "cmake", root / "cmake")
-    shutil.copy(ROOT / "requirements.txt", root)
-    return root
+    without = {"PATH": f"{tmp_path}:{commands}"}
+    result, calls = set_up(tmp_path, checkout, "--tests", **without)
+    assert result.returncode == 0, result.stderr
+    assert "Going on without: the page of attest report is tested in Chromium. To try again, remove build/setup-browser." in result.stderr
+    assert "apt-get" in calls
+    (tmp_path / "calls").unlink()
+    assert set_up(tmp_path, checkout, "--tests", **without)[1] == ""
+    (checkout / "build/setup-browser").unlink()
+    assert set_up(tmp_path, checkout, **without)[1] == "", "only the tests take one"
 
 
 @pytest.mark.parametrize("user, sentence", [
@@ -131,7 +131,7 @@ def bare_checkout(tmp_path):
 def test_where_nothing_can_be_installed_all_that_is_missing_is_named_at_once(user, sentence, bare_checkout, tmp_path):
     (tmp_path / "id").write_text(f"#!/bin/sh\necho {user}\n")
     (tmp_path / "id").chmod(0o755)
-    result, calls = set_up(tmp_path, "--tests", root=bare_checkout, CXX="no-such-compiler", ATTEST_CUDA="0", ATTEST_PYTHON="")
+    result, calls = set_up(tmp_path, bare_checkout, "--tests", CXX="no-such-compiler", ATTEST_CUDA="0", ATTEST_PYTHON="")
     assert result.returncode == 1
     assert ("apt-get" in calls) == (user == 0)
     said = [line.removeprefix("attest: ") for line in result.stderr.splitlines()]
@@ -145,7 +145,7 @@ def test_where_nothing_can_be_installed_all_that_is_missing_is_named_at_once(use
 
 
 def test_wheels_that_cannot_be_had_are_named_at_once(bare_checkout, tmp_path):
-    result, _ = set_up(tmp_path, "--tests", root=bare_checkout, ATTEST_CUDA="0", ATTEST_PYTHON="")
+    result, _ = set_up(tmp_path, bare_checkout, "--tests", ATTEST_CUDA="0", ATTEST_PYTHON="")
     assert result.returncode == 1
     _, missing = result.stderr.split("attest: Wheels cannot be installed. Missing are:\n")
     assert "Debian" not in missing
@@ -160,7 +160,7 @@ def test_headers_of_another_prefix_count(bare_checkout, tmp_path):
     for header in ("hdf5.h", "zlib.h", "eigen3/Eigen/Core", "fmt/format.h"):
         (prefix / "include" / header).parent.mkdir(parents=True, exist_ok=True)
         (prefix / "include" / header).touch()
-    result, _ = set_up(tmp_path, root=bare_checkout, ATTEST_CUDA="0", CMAKE_PREFIX_PATH=str(prefix), CPATH="")
+    result, _ = set_up(tmp_path, bare_checkout, ATTEST_CUDA="0", CMAKE_PREFIX_PATH=str(prefix), CPATH="")
     conda, = re.findall(r"conda-forge (.*)", result.stderr)
     assert {"xxhash", "cli11", "nlohmann_json"} <= set(conda.split())
     assert not {"hdf5", "zlib", "eigen", "fmt"} & set(conda.split())

@@ -1,4 +1,4 @@
-// What commands that measure one GPU share.
+// What commands that take one device, or measure one GPU, share.
 #pragma once
 
 #include <fmt/core.h>
@@ -11,6 +11,9 @@
 #include "experiments/cli/options/global_options.h"
 
 namespace attest {
+
+/// The device of --device. Throws UsageError for several GPUs. `command`: "tasks".
+Device one_device(const GlobalOptions& global, const std::string& command);
 
 /// The GPU of --device. Throws UsageError for several and for the CPU, DeviceError where there is none. `command`:
 /// "bench kernel".

@@ -1,6 +1,6 @@
 """`python -m attest`: the command `attest`."""
 import sys
 
-from .program import main
+from .base.program import main
 
 sys.exit(main())

@@ -17,6 +17,7 @@ namespace {
 
 using State = UnitQueue::State;
 using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
 
 class DeviceLockTest : public ::testing::Test {
  protected:
@@ -62,21 +63,17 @@ TEST_F(DeviceLockTest, OthersUseADeviceWithoutIdentityAtTheSameTime) {
 
 TEST_F(DeviceLockTest, HolderThatFinishesNothingKeepsNobodyWaiting) {
   const std::unique_ptr<PartialResults> second = join();
-  DeviceLock first(partial_, "0123", "GPU 0", notice()), next(*second, "0123", "GPU 0", notice(), 1000ms);
-  EXPECT_TRUE(first.may_compute());
-  EXPECT_FALSE(next.may_compute());
-  std::this_thread::sleep_for(700ms);
-  const auto stored = std::chrono::steady_clock::now();
+  DeviceLock first(partial_, "0123", "GPU 0", notice()), next(*second, "0123", "GPU 0", notice());
+  const auto began = DeviceLock::Clock::now();
+  EXPECT_TRUE(first.may_compute(began));
+  EXPECT_FALSE(next.may_compute(began));
+  EXPECT_FALSE(next.may_compute(began + 50s));
   partial_.store({0, 0, 0}, test::unit_results(0));
-  EXPECT_FALSE(next.may_compute());
-  std::this_thread::sleep_for(700ms);
-  const bool computes = next.may_compute();
-  if (std::chrono::steady_clock::now() - stored < 1000ms) {  // else this thread was held up
-    EXPECT_FALSE(computes) << "a layer was finished since";
-  }
-  EXPECT_TRUE(gets_it_soon(next));
+  EXPECT_FALSE(next.may_compute(began + 59s));
+  EXPECT_FALSE(next.may_compute(began + 118s)) << "a layer was finished since";
+  EXPECT_TRUE(next.may_compute(began + 119s));
   ASSERT_EQ(notices_.size(), 2u);
-  EXPECT_EQ(notices_[1], "no layer was finished for 1 s: this process computes on GPU 0 beside " + partial_.self());
+  EXPECT_EQ(notices_[1], "no layer was finished for 60 s: this process computes on GPU 0 beside " + partial_.self());
 }
 
 TEST_F(DeviceLockTest, NobodyWaitsForAStudyThatIsFinished) {

@@ -224,7 +224,12 @@ TEST(GuardedChildTest, IsSilent) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
-TEST(GuardedChildTest, NoteObjectDoesNothingInTheParent) { note_object("/no/child"); }
+TEST(GuardedChildTest, NoteObjectDoesNothingInTheParent) {
+  note_object("/no/child");
+  const std::string said = failure_of([] { std::abort(); });
+  EXPECT_FALSE(said.empty());
+  EXPECT_EQ(said.find("/no/child"), std::string::npos) << said;
+}
 
 TEST(GuardedChildTest, TooFewDescriptorsAreNoDamage) {
   rlimit before{};

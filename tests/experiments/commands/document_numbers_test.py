@@ -27,6 +27,13 @@ def flat(text):
     return re.sub(r"\s+", " ", text)
 
 
+def told(pattern, text):
+    """What a sentence of a document tells, in the places of the pattern's groups."""
+    found = re.search(pattern, text)
+    assert found, f"no document says any more: {pattern}"
+    return found.groups()
+
+
 def inspected(dump):
     result = attest("inspect", dump, "--json")
     assert result.returncode == 0, result.stderr
@@ -56,17 +63,17 @@ def test_the_demo_page_on_the_embedded_dump(demo, study):
     assert demo["head_dim"] == 128 and {l["element_type"] for s in demo["samples"] for l in s["layers"]} == {"bfloat16"}
     assert "head_dim 128, bfloat16" in text
     long = [s for s in demo["samples"] if s["num_tokens"] > 2000]
-    (count, tasks, one, many, fewest, most, queries) = re.search(
-        r"(\w+) prompts of (\w+) retrieval tasks, (\w+) of 4\.1K tokens and (\w+) of 1K, (\w+) to (\w+) layers each, the (\w+) queries", text).groups()
+    (count, tasks, one, many, fewest, most, queries) = told(
+        r"(\w+) prompts of (\w+) retrieval tasks, (\w+) of 4\.1K tokens and (\w+) of 1K, (\w+) to (\w+) layers each, the (\w+) queries", text)
     layers = [len(s["layers"]) for s in demo["samples"]]
     assert [words.index(w) for w in (count, tasks, one, many, fewest, most, queries)] == [
         len(demo["samples"]), len({s["task"] for s in demo["samples"]}), len(long), len(demo["samples"]) - len(long), min(layers), max(layers),
         len(demo["samples"][0]["query_positions"])]
-    (first, last) = re.search(r"delta 5 keeps (\d+) % of the tokens in layer 1 and (\d+) % in layer 7", text).groups()
+    (first, last) = told(r"delta 5 keeps (\d+) % of the tokens in layer 1 and (\d+) % in layer 7", text)
     kept = study[long[0]["name"]]
     assert list(kept["layers"]) == [1, 7]
     assert [int(first), int(last)] == [round(100 * x) for x in kept["ffd/keep_ratio"][..., 0].mean((1, 2))]
-    (rest,) = re.search(r"LSE errors of ([\d.]+) nats remain at any delta", text).groups()
+    (rest,) = told(r"LSE errors of ([\d.]+) nats remain at any delta", text)
     assert float(rest) == round(float(max(s["ffd/lse_error"][..., 1].max() for s in study.values())), 2)
 
 
@@ -102,7 +109,7 @@ def row(name):
 
 
 def number(pattern):
-    return [float(x) for x in re.search(pattern, DEMO_PAGE.replace("\n", " ")).groups()]
+    return [float(x) for x in told(pattern, DEMO_PAGE.replace("\n", " "))]
 
 
 @pytest.mark.parametrize(
@@ -157,10 +164,10 @@ def test_the_demo_page_on_the_long_dump(tmp_path):
     deficit = 1 - recall[..., 0]
     expected = [layers[0], tokens / 1000, 100 * keep[..., 0].mean(), 100 * io[..., 0].mean(), 100 * heads[..., 0].mean(), recall[..., 0].mean(),
                 np.median(deficit), np.quantile(deficit, 0.95), deficit.max(), deficit.size, 100 * keep[..., 1].mean(), recall[..., 1].min()]
-    printed = re.search(
+    printed = told(
         r"holds layer (\d+) of one of ([\d.]+)K tokens\..*keeps ([\d.]+) % of the tokens and reads ([\d.]+) %.*would keep ([\d.]+) %. Mean recall is ([\d.]+), "
         r".*from ([\d.]+) at the median over ([\d.]+) at the 95 % quantile to ([\d.]+) in the worst of (\d+) cells.*Delta 7 keeps ([\d.]+) % .*recall of ([\d.]+)\. ",
-        flat(paragraph)).groups()
+        flat(paragraph))
     for text, value in zip(printed, expected, strict=True):
         assert float(text) == pytest.approx(value, abs=0.51 * 10 ** -len(text.partition(".")[2])), (text, value)
     assert "In the one cell that retrieves the evidence recall is 1.0000 at both" in flat(paragraph)
@@ -175,16 +182,16 @@ def test_capture_on_the_embedded_dump(demo, study):
         (s["name"], s["num_tokens"], ", ".join(str(l["layer"]) for l in s["layers"])) for s in demo["samples"] + inspected(LONG_DEMO)["samples"]}
     shape = f"({demo['num_layers']} layers, {demo['num_query_heads']} query heads of {demo['head_dim']} in {demo['num_kv_heads']} KV groups, bfloat16)"
     assert shape in flat(text)
-    (least,) = re.search(r"head 2 keeps at least ([\d.]+) of its mass", flat(text)).groups()
+    (least,) = told(r"head 2 keeps at least ([\d.]+) of its mass", flat(text))
     mass = min(study[name]["scores/span_mass"][list(study[name]["layers"]).index(7), :, 2].min() for name in NEEDLES)
     assert float(least) <= mass < float(least) + 0.01
-    (saved,) = re.search(r"\((\d+) % in the embedded dump\)", text).groups()
+    (saved,) = told(r"\((\d+) % in the embedded dump\)", text)
     assert int(saved) == round(100 * (1 - demo["file_bytes"] / sum(s["value_bytes"] for s in demo["samples"])))
 
 
 def test_the_memory_of_synth(tmp_path):
     """The same however long the sample: 16 times the bytes take no more memory."""
-    (mib,) = re.search(r"Memory is about (\d+) MB", flat(document("dumps/synthetic/README.md"))).groups()
+    (mib,) = told(r"Memory is about (\d+) MB", flat(document("dumps/synthetic/README.md")))
     measure = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
     for tokens in (2048, 32768):
@@ -196,8 +203,8 @@ def test_the_memory_of_synth(tmp_path):
 def test_the_size_of_the_preset():
     """32 layers of q, k and v as the synth document describes them, in bfloat16."""
     text = flat(document("dumps/synthetic/README.md"))
-    layers, heads, kv_heads, dim, thousands, queries, gigabytes = re.search(
-        r"\((\d+) layers, (\d+) query and (\d+) KV heads of (\d+), (\d+)K tokens, (\d+) queries: ([\d.]+) GB\)", text).groups()
+    layers, heads, kv_heads, dim, thousands, queries, gigabytes = told(
+        r"\((\d+) layers, (\d+) query and (\d+) KV heads of (\d+), (\d+)K tokens, (\d+) queries: ([\d.]+) GB\)", text)
     values = int(layers) * int(dim) * (int(queries) * int(heads) + 2 * int(kv_heads) * int(thousands) * 1024)
     assert float(gigabytes) == round(2 * values / 1e9, 1)
 

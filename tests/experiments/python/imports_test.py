@@ -28,7 +28,9 @@ def test_the_readme_lists_every_package():
 @pytest.mark.parametrize("package", ORDER)
 def test_packages_import_those_above_them(package):
     above, modules = set(ORDER[:ORDER.index(package)]), list((ROOT / package).rglob("*.py"))
-    assert modules and all(imported(path) <= above for path in modules if str(path.relative_to(ROOT)) not in HAND_OVER)
+    names = {str(path.relative_to(ROOT)): imported(path) - above for path in modules}
+    below = [f"{name} imports {', '.join(sorted(found))}" for name, found in names.items() if found and name not in HAND_OVER]
+    assert modules and not below, "\n".join(below)
 
 
 def test_what_hands_over_is_needed():

@@ -91,7 +91,8 @@ def test_models_are_judged_one_by_one(tmp_path):
     for name, model in (("validation", "A"), ("validation-2", "B")):
         shown = section(tmp_path / "r.html", name)
         assert f"Validation: ffd on {model}" in shown
-        assert all(f"#model={model}&" in link for link in re.findall(r'href="(#[^"]*layer=[^"]*)"', shown))
+        links = re.findall(r'href="(#[^"]*layer=[^"]*)"', shown)
+        assert links and all(f"#model={model}&" in link for link in links)
 
 
 @pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")

@@ -64,7 +64,7 @@ def test_no_sentence_certifies_what_is_only_shown(tmp_path):
     text = verdict(path, "--target", TARGET, "--claim", "observed", "--per", "layer", expect=3)["text"]
     assert "  one for all  no single setting is shown to do on all 8 prompts\n" in text
     certified = re.findall(r".*certif.*", text)
-    assert all("which certifies nothing" in line for line in certified), certified
+    assert certified and all("which certifies nothing" in line for line in certified), certified
 
 
 def test_a_mean_takes_prompts_without_a_deficit(tmp_path):

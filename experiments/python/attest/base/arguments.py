@@ -31,7 +31,7 @@ def argument(expected):
 
 @argument("a file's name")
 def file_name(text):
-    """A value of an option: an empty name would be taken for the working folder."""
+    """Parses the name of a file: an empty one would be taken for the working folder."""
     if not text:
         raise ValueError
     return text
@@ -46,13 +46,13 @@ def digits(pattern, text):
 
 @argument("a whole number")
 def whole_number(text):
-    """A value of an option; Python's int() would also take "1_000" and other alphabets' digits."""
+    """Parses a number from 0 on; Python's int() would also take "1_000" and other alphabets' digits."""
     return digits("-?[0-9]+", text)
 
 
 @argument("a whole number above 0")
 def count(text):
-    """A value of an option: a number above 0."""
+    """Parses a number above 0."""
     return digits(ABOVE_0, text)
 
 

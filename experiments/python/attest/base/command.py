@@ -7,8 +7,8 @@ import secrets
 import signal
 import sys
 
-from ..places import checkout
 from .errors import AttestError, OutputError, first_line, printable
+from .places import checkout
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIMITS = {errno.EMFILE: "too many open files (ulimit -n)", errno.ENFILE: "too many open files on this machine",

@@ -36,7 +36,7 @@ def rounded_bits(array, element_type):
     return wide.view("<i4") if element_type == "float32" else wide.astype(np.float16).view("<i2")
 
 
-def element_type(dataset):
+def dataset_type(dataset):
     """The name of a data set's element type; None if it is not one of q, k and v."""
     kind = dataset.id.get_type()
     return next((name for name in ITEM_BYTES if hdf5_type(name) == kind), None)

@@ -4,9 +4,9 @@ import json
 import os
 import subprocess
 
-from ..program import find_program
 from .errors import InputError
 from .files import InputFile, in_quotes
+from .program import find_program
 
 # Data sets that the reader knows, of a sample and of a layer: nobody has looked at others.
 OF_A_SAMPLE = {"layers", "query_positions", "tokens", "spans", "span_labels", "margin", "answer_token"}

@@ -23,7 +23,7 @@ def fail_existing(path):
 
 
 def refuse_existing(path, force):
-    """Before the work: a file that is there, or a folder that is not."""
+    """Refuses, before the work, a file that is there without --force, and a folder that is not there."""
     if os.path.lexists(path) and not force:
         fail_existing(path)
     folder = os.path.dirname(path) or "."

@@ -31,7 +31,7 @@ def folder_of(output):
     return pathlib.Path(f"{output}.partial")
 
 
-def read_text(path):
+def read_small_text(path):
     """The text of a file that another process may have written: a pipe or 3 GB would do no good."""
     with InputFile(path) as file:
         if file.size > MOST_BYTES:
@@ -100,7 +100,7 @@ class PartialFolder:
         return self
 
     def __exit__(self, *_):
-        with contextlib.suppress(OSError):  # the folder may be gone
+        with contextlib.suppress(OSError, OutputError):  # the folder may be gone
             if not self.count_finished():
                 self.remove()
         os.close(self.lock)
@@ -113,7 +113,7 @@ class PartialFolder:
                 json.dump({"what": what, "record": record}, file, indent=1)
             return record
         try:
-            begun = json.loads(read_text(path))
+            begun = json.loads(read_small_text(path))
             difference = first_difference("", begun["what"], json.loads(json.dumps(what)))
             found = {name: begun["record"][name] for name in record}
             if wrong := [name for name in record if not like(found[name], record[name])]:
@@ -125,11 +125,11 @@ class PartialFolder:
         return found
 
     def dump_path(self, number):
-        """Of prompt `number` alone."""
+        """Where the dump of prompt `number` alone is."""
         return self.folder / f"dump-{number}.h5"
 
     def count_finished(self):
-        """Prompts, by the names of their files."""
+        """How many prompts are finished, by the names of their files."""
         return sum(name.startswith(self.finished_prefix) for name in os.listdir(self.folder))
 
     def remove(self):
@@ -143,4 +143,7 @@ class PartialFolder:
         """What was begun goes first: without it the others count for nothing."""
         for name in sorted(os.listdir(self.folder), key=lambda name: name != self.begun):
             if OURS.fullmatch(name) and name != LOCK:
-                os.unlink(self.folder / name)
+                try:
+                    os.unlink(self.folder / name)
+                except OSError as error:
+                    raise OutputError(f"{self.folder / name}: cannot be removed ({error.strerror})") from error

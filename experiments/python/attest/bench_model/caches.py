@@ -11,7 +11,7 @@ LARGEST_KEY = 6.0
 
 
 def key_exponents(queries):
-    """Of each layer's [q, ...], the power of two that keys are multiplied by, so that scores vary by some nats."""
+    """The power of two that each layer's keys are multiplied by, so that scores of its [q, ...] vary by some nats."""
     sizes = [q.float().square().mean().sqrt().item() for q in queries]
     return [max(-5, min(4, round(-math.log2(size)))) if size > 0 else 0 for size in sizes]
 
@@ -49,7 +49,7 @@ class DenseCache:
         self.backend = None
 
     def bytes(self):
-        """Of keys and values of all layers."""
+        """The bytes of keys and values of all layers."""
         return sum(x.numel() * x.element_size() for x in (*self.keys, *self.values))
 
     def append(self, layer, k, v):
@@ -94,7 +94,7 @@ class FfdCaches:
         self.kept = {}  # layer: sub-blocks kept [B, Hkv, 1] by the latest step or replay
 
     def bytes(self):
-        """Of all layers, as the operators count them."""
+        """The bytes of all layers, as the operators count them."""
         return sum(cache.bytes() for cache in self.caches)
 
     def attend(self, layer, q, k, v):
@@ -123,7 +123,7 @@ class Operators:
         return torch.classes.attest.FfdCache(k, v, heads, most_tokens)
 
     def decode(self, cache, q, delta, scale):
-        """(output, log-sum-exp, sub-blocks kept [B, Hkv, 1]); delta [Hkv] in nats."""
+        """One step: (output, log-sum-exp, sub-blocks kept [B, Hkv, 1]); delta [Hkv] in nats."""
         return torch.ops.attest.ffd_decode(cache, q, delta, scale)
 
 

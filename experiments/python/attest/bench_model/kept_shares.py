@@ -6,7 +6,7 @@ import tempfile
 import torch
 
 from ..base.errors import InputError
-from ..program import ProgramError, program
+from ..base.program import ProgramError, program
 
 SELECTOR = "ffd:block=128,sub_block=128,gqa=union,residual=fp8"
 
@@ -45,7 +45,7 @@ def shares_of_results(path):
 
 
 def for_model(shares, decoder, dump):
-    """Of a dump's layers [layers, Hkv] for those of the model, in proportion: its last third takes the dump's."""
+    """The shares of a dump's layers [layers, Hkv] for the model's, in proportion: its last third takes the dump's."""
     layers, kv_heads = shares.shape
     if kv_heads != decoder.kv_heads:
         raise InputError(f"{dump}: has {kv_heads} KV heads, expected the model's {decoder.kv_heads}")

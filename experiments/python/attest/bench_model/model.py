@@ -5,7 +5,7 @@ import pathlib
 import torch
 
 from ..base.errors import InputError, UsageError, first_line
-from ..capture.model import refuse_missing_folder
+from ..capture.model import load_weights, refuse_missing_folder
 from .decoder import Decoder, refuse_other_families
 
 LLAMA31_8B = "llama31-8b"
@@ -30,7 +30,7 @@ def has_weights(name):
 
 
 def load_config(name):
-    """Of llama31-8b, of a config.json, of a folder with one, or of a name on the hub."""
+    """The configuration of llama31-8b, of a config.json, of a folder with one, or of a name on the hub."""
     from transformers import AutoConfig
 
     if name == LLAMA31_8B:
@@ -46,7 +46,7 @@ def load_config(name):
 
 
 def element_type_of(config, wanted, random):
-    """Of weights and cache: 16 bits, as the kernels take no other."""
+    """The type of weights and cache: one of 16 bits, as the kernels take no other."""
     dtype = getattr(torch, wanted) if wanted else None if random else getattr(config, "dtype", None)
     dtype = dtype or torch.bfloat16
     if dtype not in (torch.float16, torch.bfloat16):
@@ -78,22 +78,11 @@ def random_weights(config, device, dtype, seed):
     return weights
 
 
-def checkpoint_weights(name, device, dtype):
-    """{name: tensor} on the device."""
-    from transformers import AutoModelForCausalLM
-
-    try:
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).to(device)
-    except Exception as error:
-        raise InputError(f"{name}: cannot be loaded as a decoder ({first_line(error)})") from error
-    return {key: tensor.detach() for key, tensor in model.state_dict().items()}
-
-
 def load_decoder(request, device):
     """The Decoder, its configuration, and whether its weights are random."""
     name, random = request["model"], not has_weights(request["model"]) or request["model"] == LLAMA31_8B
     config = load_config(name)
     dtype = element_type_of(config, request["element_type"], random)
     weights = random_weights(config, device, dtype, request["seed"]) if random else \
-        checkpoint_weights(name, device, dtype)
+        {key: tensor.detach() for key, tensor in load_weights(name, dtype, device).state_dict().items()}
     return Decoder(config, weights), config, random

@@ -56,13 +56,13 @@ class Measured:
 
 
 def difference(found, expected):
-    """Of the sequence where it is largest."""
+    """The difference in the sequence where it is largest."""
     found, expected = found.double(), expected.double()
     return ((found - expected).norm(dim=-1) / expected.norm(dim=-1)).max().item()
 
 
 def bytes_needed(decoder, context, batch):
-    """Of the dense caches, which are the larger ones but for the places of the steps to come."""
+    """The bytes of the dense caches, which are the larger ones but for the places of the steps to come."""
     token = 2 * decoder.kv_heads * decoder.head_dim * 2 * batch
     return decoder.num_layers * token * context + 3 * token * context + SPARE_BYTES
 
@@ -224,7 +224,8 @@ class Point:
 
 
 def is_out_of_memory(error):
-    """Of torch, or of FFD's caches, whose memory torch does not give; ending a graph's capture may hide it."""
+    """Whether torch found no memory, or FFD's caches, to which torch does not give it; ending a graph's capture may
+    hide it."""
     return isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error) or \
         isinstance(error.__context__, RuntimeError) and is_out_of_memory(error.__context__)
 

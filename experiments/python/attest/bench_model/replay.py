@@ -15,7 +15,7 @@ def captured(run, device):
 
 
 def milliseconds(replay, repeats, device, warm_up):
-    """Of each of `repeats` replays behind the warm-up, which follow each other without a wait for the device."""
+    """The time of each of `repeats` replays behind the warm-up, between which nobody waits for the device."""
     for _ in range(warm_up):
         replay()
     if device.type != "cuda":

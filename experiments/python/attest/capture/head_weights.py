@@ -181,7 +181,7 @@ def check_differences(rows, layers, gradients, answer, other):
 
 
 def to_dump(gradients, expansion):
-    """Of the outputs that a dump has: those of latent attention are latents."""
+    """Gradients by the outputs that a dump has: those of latent attention are latents."""
     return gradients if expansion is None else torch.einsum("...hv,rhv->...hr", gradients, expansion)
 
 

@@ -29,7 +29,8 @@ def files_of_model(name):
 
 
 def refuse_missing_checkpoint(options):
-    """Before torch is imported, which takes seconds; names on the hub are looked up later."""
+    """Refuses a folder that holds no checkpoint, before torch is imported, which takes seconds. Names on the hub are
+    looked up later."""
     refuse_missing_folder(options.model)
     if os.path.isdir(options.model) and not any(os.path.exists(os.path.join(options.model, name))
                                                 for name in ("config.json", "adapter_config.json")):
@@ -38,8 +39,22 @@ def refuse_missing_checkpoint(options):
         refuse_missing_folder(options.tokenizer, "--tokenizer ")
 
 
+def load_weights(name, dtype, device, **options):
+    """The model of transformers on the device; None: where its options place it."""
+    import torch
+    import transformers
+
+    try:
+        model = transformers.AutoModelForCausalLM.from_pretrained(name, dtype=dtype, **options)
+        return model.to(device) if device else model
+    except torch.OutOfMemoryError as error:
+        raise OutputError(f"{name}: does not fit into the memory of the GPU ({first_line(error)})") from error
+    except Exception as error:  # whatever is wrong with the checkpoint, in the library's words
+        raise InputError(f"{name}: cannot be loaded as a decoder ({first_line(error)})") from error
+
+
 def load_model(options):
-    """(model, its text config), in evaluation, on the device of the options."""
+    """Loads the model, in evaluation, on the device of the options. Returns (model, its text config)."""
     import huggingface_hub
     import torch
     import transformers
@@ -63,15 +78,9 @@ def load_model(options):
             raise UsageError("--device spread: transformers places layers with the package accelerate, which is not "
                              "there: install it beside torch")
         placing = {"device_map": "auto"}
-    from_hub = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
-    dtype = getattr(torch, options.dtype) if options.dtype else "auto"
-    try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=dtype, **placing, **from_hub)
-        model = (model if placing else model.to(device)).eval()
-    except torch.OutOfMemoryError as error:
-        raise OutputError(f"{options.model}: does not fit into the memory of the GPU ({first_line(error)})") from error
-    except Exception as error:  # whatever is wrong with the checkpoint, in the library's words
-        raise InputError(f"{options.model}: cannot be loaded as a decoder ({first_line(error)})") from error
+    model = load_weights(options.model, getattr(torch, options.dtype) if options.dtype else "auto",
+                         None if placing else device, **placing, revision=options.revision,
+                         trust_remote_code=options.trust_remote_code).eval()
     config = model.config.get_text_config()
     if getattr(config, "is_encoder_decoder", False):
         raise InputError(f"{options.model}: is no decoder-only model")
@@ -92,7 +101,8 @@ def vocabulary_of(model):
 
 
 def refuse_unknown_tokens(vocabulary, prompt, ids):
-    """Before the model indexes its embedding with them, which a GPU reports as an assertion."""
+    """Refuses tokens that the model has not, before it indexes its embedding with them, which a GPU reports as an
+    assertion."""
     if max(ids) >= vocabulary:
         raise InputError(f"{prompt.where}: token {max(ids)} is not in the model's vocabulary of {vocabulary}")
 
@@ -105,6 +115,7 @@ def length_warning(config, num_tokens):
 
 def pretrained_tokenizer(name, revision=None, trust_remote_code=False):
     """Whatever transformers raises becomes an InputError."""
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # a tokenizer needs no torch, which may be missing
     import transformers
 
     try:

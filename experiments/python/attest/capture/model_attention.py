@@ -29,7 +29,7 @@ class LazyMask:
         return make_mask(**self.request)
 
     def rows(self, make_mask, begin, end):
-        """Of the rows from `begin` up to `end` alone."""
+        """The mask of the rows from `begin` up to `end` alone."""
         offset = self.request["q_offset"] + begin
         return make_mask(**{**self.request, "q_length": end - begin, "q_offset": offset, "allow_is_causal_skip": False})
 

@@ -54,7 +54,7 @@ exit codes: 0 success, 1 internal error, 2 usage, 4 bad input, 5 output, a missi
 
 @argument("a compression level from 1 to 9")
 def gzip_level(text):
-    """A value of an option: 1 to 9."""
+    """Parses a level from 1 to 9."""
     if not re.fullmatch("[1-9]", text):
         raise ValueError
     return int(text)
@@ -62,7 +62,7 @@ def gzip_level(text):
 
 @argument("a list of whole numbers such as 5,10")
 def integer_list(text):
-    """A value of an option: "0,-1"."""
+    """Parses a list of whole numbers, "0,-1"."""
     if not re.fullmatch("-?[0-9]+(,-?[0-9]+)*", text):
         raise ValueError
     return [int(item) for item in text.split(",")]

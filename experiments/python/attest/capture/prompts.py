@@ -200,10 +200,13 @@ def tokenize(prompt, tokenizer=None, chat=False, max_tokens=None):
     ids, placed = list(encoded["input_ids"])[:max_tokens], []
     for span, what in located:
         begin, end = _bounds(prompt, span, what, prompt.text, len(prompt.text))
-        covering = [i for i, (b, e) in enumerate(encoded["offset_mapping"][:max_tokens])
+        covering = [i for i, (b, e) in enumerate(encoded["offset_mapping"])
                     if b < e and b < end + shift and e > begin + shift]
         if not covering:
             raise InputError(f"{prompt.where}: no token covers the {what} [{begin}, {end})")
+        if covering[-1] >= len(ids):
+            raise InputError(f"{prompt.where}: expected the {what} [{begin}, {end}) within the first {max_tokens} "
+                             f"tokens (--max-tokens), found its last token at {covering[-1]}")
         placed.append((covering[0], covering[-1] + 1))
     answer = tokenizer(prompt.answer, add_special_tokens=False)["input_ids"] if prompt.answer else []
     return _tokenized(prompt, ids, list(answer), placed)

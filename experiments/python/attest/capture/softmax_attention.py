@@ -41,8 +41,8 @@ class SoftmaxAttention:
         return scores.view(num_kv_heads, -1, *visible.shape).masked_fill(~visible, -math.inf)
 
     def outputs(self, rows):
-        """Of a slice of queries: the outputs [rows, Hq, Dv]; their noise [rows, Hq], the norm of what independent
-        relative errors of 1 in every probability add up to; and the largest |score| [rows, Hq]."""
+        """What attention gives for a slice of queries: the outputs [rows, Hq, Dv]; their noise [rows, Hq], the norm of
+        what independent relative errors of 1 in every probability add up to; and the largest |score| [rows, Hq]."""
         scores = self.scores(rows)
         peak = scores.masked_fill(scores.isinf(), 0).abs().amax(-1)
         probabilities = scores.softmax(-1)

@@ -9,7 +9,7 @@ import threading
 import time
 
 from ..base.errors import AttestError, printable
-from ..program import ProgramError, program
+from ..base.program import ProgramError, program
 
 
 running = set()  # processes that threads of this one have started
@@ -27,7 +27,7 @@ def end_processes():
 
 
 def environment():
-    """Of a process of the program: which of the node's slots it has, by which it chooses its GPU."""
+    """The environment of a process of the program: which of the node's slots it has, by which it chooses its GPU."""
     if slots is None:
         return None
     if not hasattr(thread, "number"):

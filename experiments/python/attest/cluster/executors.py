@@ -56,7 +56,7 @@ def dask(place, say):
 
 @contextlib.contextmanager
 def mpi(_, say):
-    """Of the processes that mpirun started, the first one leads; in the others the executor is None, at the end."""
+    """An executor of the processes that mpirun started. The first one leads; in the others it is None, at the end."""
     try:
         from mpi4py import MPI
         from mpi4py.futures import MPICommExecutor

@@ -11,7 +11,7 @@ import tempfile
 
 from ..base.command import raise_if_interrupted
 from ..base.errors import OutputError, first_line
-from ..program import ProgramError, program
+from ..base.program import ProgramError, program
 from .chunk import ChunkError, compute
 
 SECONDS = 10  # of work in a chunk
@@ -57,7 +57,7 @@ class Study:
         self.ask(how)
         self.how = ["--resume"] + ["--force"] * ("--force" in how)
         if self.summary is not None and self.show is not None:  # complete already: the program prints it
-            subprocess.run(self.command(self.show, ["--resume"]), stdin=subprocess.DEVNULL, env=environment())
+            subprocess.run(self.command(self.show, ["--resume"]), stdin=subprocess.DEVNULL, env=without_launchers())
 
     def share(self, executor, slots=None, seconds=SECONDS, progress=lambda finished, total: None):
         """Submits the missing units in chunks, and adds what comes back to the study until none is missing."""
@@ -125,7 +125,7 @@ class Study:
     def ask(self, how):
         """Which units are missing; the results are completed if none is."""
         done = subprocess.run(self.command(["--json", "--quiet"], how), stdin=subprocess.DEVNULL, capture_output=True,
-                              env=environment())
+                              env=without_launchers())
         self.learn(done.returncode, done.stdout, done.stderr)
 
     def command(self, show, how, *chunks):
@@ -156,7 +156,7 @@ class Gatherer:
         self.said = [open(self.place / name, "w+b") for name in ("out", "error")]
         show = ["--json", "--quiet"] if self.study.show is None else self.study.show
         self.process = subprocess.Popen(self.study.command(show, self.study.how, "-"), stdin=subprocess.PIPE,
-                                        stdout=self.said[0], stderr=self.said[1], env=environment())
+                                        stdout=self.said[0], stderr=self.said[1], env=without_launchers())
         return self
 
     def give(self, data):
@@ -213,6 +213,6 @@ class Gatherer:
         self.folder.cleanup()
 
 
-def environment():
-    """Without what launchers set."""
+def without_launchers():
+    """The environment without what launchers set."""
     return {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}

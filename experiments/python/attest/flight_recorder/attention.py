@@ -150,12 +150,12 @@ def _softcap(call):
 
 
 def _outputs(call):
-    """(output, lse or None)"""
+    """The outputs of a call: (output, lse or None)."""
     return call.results[0], call.results[1] if len(call.results) > 1 else None
 
 
 def of_wrapper(call, plan, made, number, layer):
-    """Of a call of a wrapper's run(), whose lengths and tables stand in its plan()."""
+    """The attention of a call of a wrapper's run(), whose lengths and tables stand in its plan()."""
     _refuse_what_changes_attention(call, plan, made)
     if any(name.startswith("*") for name in call.given):
         call.fail("arguments of attention itself", "more, of a kernel of its own")
@@ -200,13 +200,13 @@ def of_wrapper(call, plan, made, number, layer):
 
 
 def of_function(call, number):
-    """Of a call that has everything among its own arguments."""
+    """The attention of a call that has everything among its own arguments."""
     _refuse_what_changes_attention(call)
     return (of_trtllm if call.function.startswith("trtllm") else of_single)(call, number)
 
 
 def of_single(call, number):
-    """Of one request. k and v [T, Hkv, D] (NHD) or [Hkv, T, D]; a decoded query has no axis of tokens."""
+    """The attention of one request. k and v [T, Hkv, D] (NHD) or [Hkv, T, D]; a decoded query has no axis of tokens."""
     decode, layout, k = "decode" in call.function, _layout(call), _tensor(call, "k", 3)
     q, length = _tensor(call, "q", 2 if decode else 3), k.shape[0 if layout == "NHD" else 1]
     output, lse = _outputs(call)

@@ -25,7 +25,7 @@ class FlatCache:
         return rows(array, 0, array.shape[0])[:, begin:end].transpose(1, 0, 2)
 
     def geometry(self):
-        """(KV heads, channels of keys, of values)"""
+        """The numbers of KV heads, of channels of keys, and of values."""
         return self.shape
 
 
@@ -47,7 +47,7 @@ class PagedCache:
             call.fail("as many pages of values as of keys", shape_text(self.pair[1].shape))
 
     def geometry(self):
-        """(KV heads, head dim, value dim)"""
+        """The numbers of KV heads, of channels of keys, and of values."""
         at = -2 if self.layout == "NHD" else -3
         return self.pair[0].shape[at], self.pair[0].shape[-1], self.pair[1].shape[-1]
 

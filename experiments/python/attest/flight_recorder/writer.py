@@ -5,22 +5,22 @@ import numpy as np
 
 from ..base.dump_writer import IN_FLOAT32, DumpWriter, float32_holds, rounded_bits
 from ..base.errors import InputError
-from ..importing.safetensors import ELEMENT_TYPES
+from ..importing.plan import MOST_HEADS, layers_of_model
+from ..importing.safetensors import SAFETENSORS_TYPES
 from .attention import FUNCTIONS, attention_calls
 from .recording import read_recording
 from .stored import rows
 
 CODES = {"F8_E4M3", "F8_E5M2"}
 DEFAULT_LAST = 4  # queries of a request
-MOST_HEADS = 1 << 20
 MOST_TOKENS = 1 << 30  # of a request
 
 
-def element_type(attention):
+def type_of_call(attention):
     """One that holds q, k and v exactly: 8-bit codes are numbers of every other type. Scaled values take float32."""
     kinds = {attention.q.type_name, *(array.type_name for array in attention.cache.pair)} - CODES
     if len(kinds) <= 1 and attention.value_scale == 1:
-        return ELEMENT_TYPES.get(kinds.pop() if kinds else "BF16", "float32")
+        return SAFETENSORS_TYPES.get(kinds.pop() if kinds else "BF16", "float32")
     return "float32"
 
 
@@ -30,7 +30,7 @@ def write_recording(folder, options, target, force, last):
     geometry, passes = check(found), {}
     for attention in found:
         passes.setdefault(attention.pass_number, []).append(attention)
-    num_layers = max(1 + max(attention.layer for attention in found), options.num_layers)
+    num_layers = layers_of_model(folder, 1 + max(attention.layer for attention in found), options)
     samples = 0
     with DumpWriter(target, force) as writer:
         version = found[0].call.version
@@ -49,7 +49,7 @@ def write_recording(folder, options, target, force, last):
 
 
 def check(found):
-    """Of all calls: shapes that fit each other. Returns what they share."""
+    """Refuses calls whose shapes do not fit each other. Returns what all share."""
     shared = None
     for attention in found:
         kv_heads, head_dim, value_dim = attention.cache.geometry()
@@ -103,7 +103,7 @@ def write_request(writer, name, task, layers, request, last):
 def write_layer(writer, sample, attention, request, kept):
     """What a call tells of one request; the `kept` last queries, where there are more."""
     layer = writer.create_layer(sample, attention.layer, attention.window)
-    kind, end = element_type(attention), int(attention.bounds[request + 1])
+    kind, end = type_of_call(attention), int(attention.bounds[request + 1])
     if attention.sinks is not None:
         writer.write_array(layer, "sinks", rows(attention.sinks, 0, attention.q.shape[1]), "<f4")
 
@@ -114,7 +114,7 @@ def write_layer(writer, sample, attention, request, kept):
     write("q", rows(attention.q, end - kept, kept), kind)
     write("k", attention.cache.read("k", request).transpose(1, 0, 2), kind)
     write("v", attention.cache.read("v", request).transpose(1, 0, 2) * np.float32(attention.value_scale), kind)
-    output_type = ELEMENT_TYPES.get(attention.output.type_name)
+    output_type = SAFETENSORS_TYPES.get(attention.output.type_name)
     if output_type is None:
         attention.call.fail("an output in 16 or 32 bits", attention.output.type_name)
     write("output", rows(attention.output, end - kept, kept), output_type)

@@ -18,7 +18,7 @@ LONGEST_ARRAY_HEADER = 12 + 10_000  # numpy's own limit, after magic, version an
 MAX_EXPANSION = 1032  # deflate cannot shrink data more (https://zlib.net/zlib_tech.html)
 INFLATE_STEP = 1 << 16  # compressed bytes
 
-ELEMENT_TYPES = {"<f4": "float32", "<f2": "float16"}
+NUMPY_TYPES = {"<f4": "float32", "<f2": "float16"}
 # Version 3 differs from 2 only in the encoding of field names, and the types of a dump have no fields.
 ARRAY_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0,
                  (3, 0): np.lib.format.read_array_header_2_0}
@@ -175,7 +175,7 @@ def _array(member):
         raise InputError(f"{place}: expected data for shape {shape_text(shape)} of {in_quotes(type_name)}, "
                          f"found {data} bytes")
     return SourceArray(member.path, name, type_name, shape, functools.partial(MemberBytes, member, header_bytes),
-                       ELEMENT_TYPES.get(type_name), type_name in BFLOAT16_CARRIERS, column_major)
+                       NUMPY_TYPES.get(type_name), type_name in BFLOAT16_CARRIERS, column_major)
 
 
 def _read_header(member, place):

@@ -77,17 +77,24 @@ class ImportPlan:
                 "value_dim": self.value_dim}
 
     def num_samples(self):
-        """Of all groups."""
+        """How many samples all groups have."""
         return sum(len(group.names) for group in self.groups)
 
     def num_sample_layers(self):
-        """A layer counts once for each sample that has it."""
+        """How many layers all samples have: one counts once for each sample that has it."""
         return sum(len(group.names) * len(group.layers) for group in self.groups)
 
     def num_bytes(self):
-        """Of q, k and v as they will be stored."""
+        """The bytes of q, k and v as they will be stored."""
         return sum(math.prod(view.extent.values()) * ITEM_BYTES[layer.element_type]
                    for group in self.groups for layer in group.layers for view in layer.views.values())
+
+
+def layers_of_model(path, recorded, options):
+    """How many layers the dump says that the model has: as many as were recorded, or --num-layers, if that is more."""
+    if 0 < options.num_layers < recorded:
+        raise UsageError(f"{path}: expected at least {recorded} layers, found {options.num_layers} (--num-layers)")
+    return max(recorded, options.num_layers)
 
 
 def plan_import(arrays, path, options):
@@ -117,14 +124,11 @@ class _Planner:
         first = next(iter(layers.values()))[0].views
         q, k, v = (first[role].extent for role in ROLES)
         num_layers = 1 + max(layer.number for group in layers.values() for layer in group)
-        plan = ImportPlan(q["H"], k["H"], q["D"], v["D"], max(num_layers, options.num_layers), [])
+        plan = ImportPlan(q["H"], k["H"], q["D"], v["D"], layers_of_model(self.path, num_layers, options), [])
         self._check_first(plan, first)
         for sample, group in layers.items():
             plan.groups.append(self._samples(plan, sample, group))
         self._check_names(plan)
-        if 0 < options.num_layers < num_layers:
-            raise UsageError(f"{self.path}: expected at least {num_layers} layers, found {options.num_layers} "
-                             "(--num-layers)")
         return plan
 
     def _layer(self, number, arrays):

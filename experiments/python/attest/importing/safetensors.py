@@ -7,9 +7,9 @@ from ..base.errors import InputError
 from ..base.files import FileBytes, MAX_JSON_BYTES, in_quotes, parse_json
 from .source_array import MOST_ELEMENTS, SourceArray, element_count, shape_text
 
-ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2,
-              "I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
-ELEMENT_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+SAFETENSORS_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2,
+                     "U16": 2, "I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
+SAFETENSORS_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
 def safetensors_arrays(file):
@@ -34,7 +34,8 @@ def safetensors_arrays(file):
             raise InputError(f"{file.path}: tensor {in_quotes(name)}: {error}") from error
         arrays.append(SourceArray(file.path, name, type_name, shape,
                                   functools.partial(FileBytes, file.path, data_begin + begin),
-                                  ELEMENT_TYPES.get(type_name), type_name in ("U16", "I16"), begin=data_begin + begin))
+                                  SAFETENSORS_TYPES.get(type_name), type_name in ("U16", "I16"),
+                                  begin=data_begin + begin))
         ranges.append((begin, end, name))
     _check_no_holes(file.path, sorted(ranges), data_bytes)
     return arrays
@@ -62,7 +63,7 @@ def _check(description, data_bytes):
     begin, end = offsets
     if not begin <= end <= data_bytes:
         raise ValueError(f"expected data_offsets within the {data_bytes} bytes of data, found [{begin}, {end}]")
-    item = ITEM_BYTES.get(type_name)
+    item = SAFETENSORS_BYTES.get(type_name)
     if item:
         elements = element_count(shape)
         if elements is None or elements * item != end - begin:

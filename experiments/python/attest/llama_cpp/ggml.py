@@ -64,7 +64,7 @@ def tensor_at(address):
 
 
 def address(tensor):
-    """Of the structure, for calls of ggml."""
+    """The address of the structure, for calls of ggml."""
     return ctypes.addressof(tensor)
 
 

@@ -90,7 +90,7 @@ class GraphWatch:
         return None
 
     def _layer_of(self, tensor):
-        """(kind, layer) of a part of the cache that belongs to a chosen layer; None of another tensor."""
+        """The (kind, layer) of a part of the cache that belongs to a chosen layer; None of another tensor."""
         found = CACHE.match(name(root(tensor)))
         return (found[1], int(found[2])) if found and int(found[2]) in self.layers else None
 
@@ -108,7 +108,7 @@ class GraphWatch:
             self._finish(this)
 
     def _arrived(self, tensor):
-        """(values before a rotation, whether there is one), flat."""
+        """The values before a rotation, flat, and whether there is one."""
         before = self.unrotated.get(address(origin(tensor)))
         return (values(tensor).reshape(-1), False) if before is None else (before, True)
 

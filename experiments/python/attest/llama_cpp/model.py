@@ -14,14 +14,14 @@ CELLS = 256  # llama.cpp rounds its cache up to a multiple
 
 
 def refuse_missing_model(path):
-    """Before llama.cpp is loaded."""
+    """Refuses a file that is not there, before llama.cpp is loaded."""
     with InputFile(path) as file:
         if file.size < 4 or file.read(0, 4) != b"GGUF":
             raise InputError(f"{path}: expected a GGUF file, found something else")
 
 
 def version():
-    """Of the bindings, which names the llama.cpp in them."""
+    """The version of the bindings, which names the llama.cpp in them."""
     import llama_cpp
 
     return f"llama-cpp-python {llama_cpp.__version__}"

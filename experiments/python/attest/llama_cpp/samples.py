@@ -13,8 +13,9 @@ from .model import LlamaModel, version
 from .tokenizer import GgufTokenizer
 
 
-def element_type(types):
-    """Of a dump: the type in which attention reads keys and values. What a quantised cache holds is made of float32."""
+def type_of_cache(types):
+    """The type of a dump: that in which attention reads keys and values. What a quantised cache holds is made of
+    float32."""
     kinds = set(types.values())
     return {"f16": "float16", "bf16": "bfloat16"}.get(kinds.pop() if len(kinds) == 1 else None, "float32")
 
@@ -126,7 +127,7 @@ class LlamaSamples:
         geometry = {"num_query_heads": this.q.shape[1], "num_kv_heads": this.k.shape[1], "head_dim": this.k.shape[2],
                     "value_dim": this.v.shape[2], "softmax_scale": this.scale, "logit_softcap": this.softcap}
         if self.geometry is None:
-            self.geometry, self.rotated, self.element_type = geometry, this.rotated, element_type(this.types)
+            self.geometry, self.rotated, self.element_type = geometry, this.rotated, type_of_cache(this.types)
         refuse_other_kinds(f"layer {this.layer}", geometry, self.geometry, "layers", ": choose them with --layers")
 
     def _check_mask(self, this, start):

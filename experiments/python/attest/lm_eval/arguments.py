@@ -45,7 +45,7 @@ def setting_of(selector, given):
     return value
 
 
-def layers_of(layers, num_layers):
+def layers_of_argument(layers, num_layers):
     """The layers that an argument such as 5, "0,4,8-11" or 20- means; None: all."""
     if layers is None:
         return None

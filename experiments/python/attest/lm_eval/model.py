@@ -12,7 +12,7 @@ from ..base.errors import InputError, UsageError, first_line
 from ..capture.run_model import accepted_options, places
 from ..selectors.attention import attach
 from ..selectors.library import check_device, default_device, load_library
-from .arguments import layers_of, selector_text, setting_of
+from .arguments import layers_of_argument, selector_text, setting_of
 from .byte_tokenizer import byte_tokenizer
 
 
@@ -38,7 +38,8 @@ class SelectorLM(HFLM):
         if self.backend != "causal" or self.world_size > 1:
             raise UsageError(f"{pretrained}: expected a decoder-only model in one process")
         num_layers = self.model.config.get_text_config().num_hidden_layers
-        self.attention = attach(self.model, selector, setting, layers=layers_of(layers, num_layers), library=torch_ops)
+        self.attention = attach(self.model, selector, setting, layers=layers_of_argument(layers, num_layers),
+                                library=torch_ops)
         self.read = None  # (tokens, cache) of the context read last
 
     def _pass(self, tokens, cache, start, selecting, rows):
@@ -65,6 +66,9 @@ class SelectorLM(HFLM):
         answers = []
         for text, context, continuation in tqdm(requests, disable=disable_tqdm or len(requests) == 1,
                                                 desc="Running loglikelihood requests"):
+            if len(continuation) > self.max_length:
+                raise InputError(f"a continuation of {len(continuation)} tokens: expected at most {self.max_length}, "
+                                 "the longest input of the model")
             tokens = (context + continuation)[-(self.max_length + 1):]  # too long ones are cut at the start, as in HFLM
             first = len(tokens) - len(continuation) - 1
             logits = self._pass(tokens[first:-1], self._context(tokens[:first]), first, True, len(continuation))

@@ -2,7 +2,7 @@
 outcomes of prompt N, renamed into place. A damaged one is made again; with --dump, dump-N.h5 is there before it."""
 from ..base.atomic_text import atomic_text
 from ..base.errors import InputError
-from ..base.partial_folder import PartialFolder, read_text
+from ..base.partial_folder import PartialFolder, read_small_text
 from .prompt import PromptOutcomes
 
 
@@ -12,7 +12,7 @@ class PartialOutcomes(PartialFolder):
     def finished(self, number, name, num_runs, with_dump):
         """The outcomes of a prompt, or None if it is to be answered."""
         try:
-            found = PromptOutcomes.from_json(read_text(self.folder / f"prompt-{number}.json"))
+            found = PromptOutcomes.from_json(read_small_text(self.folder / f"prompt-{number}.json"))
         except (InputError, ValueError, TypeError, KeyError, RecursionError):
             return None
         whole = found.name == name and len(found.outcomes) == num_runs

@@ -3,9 +3,7 @@ import dataclasses
 import json
 from dataclasses import dataclass
 
-from ..base.errors import AttestError, InputError
 from ..base.stored_text import storable
-from ..prompts.scoring import score
 
 NOT_SCORED = 2
 MOST = {"kept_ratio": 1, "num_tokens": 2**31 - 1}  # others are scores
@@ -56,34 +54,3 @@ def _checked(value):
         if isinstance(found, (int, float)) and not 0 <= found <= MOST.get(field.name, NOT_SCORED):
             raise ValueError(f"{field.name} is {found}")
     return value
-
-
-def answer_text(answers, prompt, tokenized):
-    """The text that replies are scored by."""
-    text = prompt.answer if isinstance(prompt.answer, str) else answers.text(tokenized.answer)
-    if not tokenized.answer or not text.strip():
-        raise InputError(f"{prompt.where}: no \"answer\", or an empty one, and a reply is scored by it")
-    return text
-
-
-def measure(answers, runs, prompt, tokenized, cache, options, more_tokens):
-    """Runs every run on a prompt whose tokens but the last are in the cache."""
-    known, outcomes = answer_text(answers, prompt, tokenized), []
-    for run in runs:
-        try:
-            answers.choose(run)
-            if options.forced:
-                reply = answers.forced(cache, tokenized.ids, tokenized.answer)
-                scores = (NOT_SCORED, NOT_SCORED, int(reply == tokenized.answer))
-                text = answers.text(reply)
-            else:
-                max_tokens = options.max_new_tokens or len(tokenized.answer) + more_tokens
-                reply = answers.greedy(cache, tokenized.ids, known, max_tokens)
-                text = answers.text(reply)
-                found = score(text, known)
-                scores = (int(found.exact), int(found.contains), int(found.prefix))
-        except AttestError as error:
-            raise type(error)(f"{prompt.name}, {run.name()}: {error}") from error
-        kept = 1.0 if run.is_dense else answers.attention.kept_ratio()
-        outcomes.append(Outcome(*scores, storable(text), kept, len(reply)))
-    return PromptOutcomes(prompt.name, prompt.task, storable(known), len(tokenized.ids), outcomes)

@@ -14,7 +14,7 @@ from .haystack import SOURCES, Haystack
 from .prompts import make_prompts, write_prompts
 
 
-def load_tokenizer(options):
+def tokenizer_of_prompts(options):
     """A model's, or the bytes of UTF-8."""
     if options.tokenizer == "bytes":
         return ByteTokenizer(options.first_token)
@@ -58,7 +58,7 @@ def main(arguments):
         options = parse(arguments)
         refuse_inputs(options.output, [options.haystack])
         haystack = Haystack.read(options.haystack)
-        tokenizer = load_tokenizer(options)
+        tokenizer = tokenizer_of_prompts(options)
         prompts = make_prompts(options.tasks, options.context, options.prompts, tokenizer, haystack, options.seed)
         written = write_prompts(options.output, prompts, options.force)
         print(f"{printable(options.output)}: {written} prompts", file=sys.stderr)

@@ -5,7 +5,7 @@ from .families import TASKS
 
 @argument(f"a list of tasks such as kv,mk (of {', '.join(TASKS)})")
 def task_list(text):
-    """A value of an option: names of tasks, each once."""
+    """Parses names of tasks, each once."""
     names = text.split(",")
     if not set(names) <= set(TASKS) or len(set(names)) < len(names):
         raise ValueError
@@ -14,7 +14,7 @@ def task_list(text):
 
 @argument("a list of lengths in tokens such as 4K,16000")
 def length_list(text):
-    """A value of an option: tokens, "4K,8192", each once."""
+    """Parses numbers of tokens, "4K,8192", each once."""
     lengths = [digits("[0-9]+", item.removesuffix("K")) * (1024 if item.endswith("K") else 1)
                for item in text.split(",")]
     if min(lengths) < 1 or len(set(lengths)) < len(lengths):
@@ -24,7 +24,7 @@ def length_list(text):
 
 @argument("a token id")
 def token_id(text):
-    """A value of an option."""
+    """Parses the number of a token."""
     return digits("[0-9]+", text)
 
 

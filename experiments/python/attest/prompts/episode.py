@@ -28,7 +28,7 @@ def scattered(rng, count):
 
 
 def in_a_block(rng, count):
-    """The same depth for all lines: they stand together."""
+    """One depth for all lines, which stand together."""
     return [rng.random()] * count
 
 

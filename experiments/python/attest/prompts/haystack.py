@@ -4,17 +4,20 @@ import pathlib
 import re
 
 from ..base.errors import InputError
-from ..places import PACKAGE, checkout
+from ..base.places import PACKAGE, checkout
 
 SUFFIXES = {".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".md", ".py", ".rst", ".sh", ".txt"}
 FEWEST_CHARACTERS = 1000
 FEWEST_WORDS = 50
 SOURCES = checkout() or PACKAGE  # the project's own, the default haystack
+# Of a checkout: what commands write beside them is no source, and would change the prompts of a seed.
+SOURCE_FOLDERS = ("analysis", "cmake", "dumps", "experiments", "kernels", "plots", "tests")
 
 
-def read_text(path):
+def haystack_text(path):
     """A text file, or all text files below a folder in the order of their names, without what is not ASCII: so a
-    character is a token of bytes. Hidden folders and those of builds are no sources."""
+    character is a token of bytes. Hidden folders and those of builds are no sources; of a checkout of this project
+    only SOURCE_FOLDERS are."""
     path = pathlib.Path(path)
     try:
         if not path.exists():
@@ -24,7 +27,8 @@ def read_text(path):
         for file in files:
             inside = file.relative_to(path).parts
             hidden = any(part.startswith(".") or part == "build" for part in inside)
-            if file.is_file() and (file == path or file.suffix in SUFFIXES and not hidden):
+            beside = path == SOURCES != PACKAGE and inside[:1] and inside[0] not in SOURCE_FOLDERS
+            if file.is_file() and (file == path or file.suffix in SUFFIXES and not hidden and not beside):
                 texts.append(file.read_bytes().decode("ascii", "ignore"))
     except OSError as error:
         raise InputError(f"{path}: the haystack cannot be read ({error.strerror})") from error
@@ -49,8 +53,8 @@ class Haystack:
 
     @classmethod
     def read(cls, path=SOURCES):
-        """Of a file or folder of texts."""
-        return cls(read_text(path), name=str(path))
+        """The haystack of a file or folder of texts."""
+        return cls(haystack_text(path), name=str(path))
 
     def line_start(self, place):
         """The last start of a line in the first `place`, in 0..1, of the text."""

@@ -38,7 +38,7 @@ def lay_out(episode, haystack):
 
 
 def _start_of_line(haystack, place):
-    """(position, what to put there) to begin a line near `place`."""
+    """Where to begin a line near `place`: (position, what to put there)."""
     if place == len(haystack):
         return place, ""
     start = haystack.rfind("\n", 0, place) + 1

@@ -68,7 +68,7 @@ def _require(place, what, name, known):
 
 
 def _samples(file):
-    """(attributes of the dump, name, group) of each sample."""
+    """Yields (attributes of the dump, name, group) of each sample."""
     for number in sorted(file["dumps"], key=int):
         dump = file["dumps"][number]
         for name, sample in dump["samples"].items():

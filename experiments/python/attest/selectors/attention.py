@@ -102,8 +102,8 @@ class SelectorAttention:
         self.selector, self.setting, self.layers = selector, float(setting), layers
 
     def _num_kv_heads(self):
-        """Of a layer; the largest number, where layers differ. Latent attention has one, which all query heads share,
-        and so has a model without attention, which is refused when it runs."""
+        """The KV heads of a layer; the largest number, where layers differ. Latent attention has one, which all query
+        heads share, and so has a model without attention, which is refused when it runs."""
         if getattr(self.config, "kv_lora_rank", None) is not None:
             return 1
         heads = getattr(self.config, "num_key_value_heads", None) or getattr(self.config, "num_attention_heads", 1)
@@ -112,7 +112,7 @@ class SelectorAttention:
     # -- what was kept
 
     def reset(self):
-        """Before what the kept share is to be told of."""
+        """Forgets what was kept, before what the kept share is to be told of."""
         self.kept, self.rows = 0.0, 0
 
     def kept_ratio(self):

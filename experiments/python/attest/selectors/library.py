@@ -4,7 +4,7 @@ import pathlib
 
 import torch
 
-from .. import places
+from ..base import places
 from ..base.errors import OutputError, UsageError, first_line
 
 NAME = "libattest_torch_ops.so"

@@ -12,12 +12,12 @@ from ..base.clock import utc_now
 from ..base.command import NOTHING_WRITTEN, end_process, json_text, print_report, raise_if_interrupted, run_command
 from ..base.errors import OutputError, printable
 from ..base.output_check import refuse_existing, refuse_inputs
+from ..base.program import program
 from ..base.progress import say
 from ..capture.model import files_of_model, length_warning, load_model, load_tokenizer, model_name
 from ..capture.model import refuse_missing_checkpoint, refuse_unknown_tokens, vocabulary_of
 from ..capture.prompts import tokenize
 from ..capture.record import provenance
-from ..program import program
 from .options import parse
 from .plan import made_prompts, prompts_of_file
 from .runs import runs_of
@@ -30,7 +30,7 @@ class TaskProgress:
         self.quiet, self.total, self.finished, self.spent, self.answered = False, None, 0, 0.0, 0
 
     def say(self, line):
-        """Unless --quiet."""
+        """Writes a line to stderr, unless --quiet."""
         say(line, self.quiet)
 
     def prompt_done(self, found, seconds, warning):
@@ -95,10 +95,9 @@ def answer_all(options, progress, partial, runs, file_prompts):
     """Loads the model, answers what is left, and writes outcomes and dump."""
     import torch
 
-    from .answers import MORE_TOKENS, ModelAnswers
+    from .answers import ModelAnswers, answer_text, measure
     from ..selectors.library import check_device, default_device, load_library
     from ..outcomes.file import write_outcomes
-    from ..outcomes.prompt import answer_text, measure
     from ..selectors.attention import attach
     from ..capture.join import join_dumps
     from .dump import TaskDump, is_of
@@ -145,7 +144,7 @@ def answer_all(options, progress, partial, runs, file_prompts):
             tokens = tokenized(prompt)
             cache = dump.read_prompt(answers, prompt, tokens, partial.dump_path(number)) if dump else \
                 answers.prefill(tokens.ids)
-            found = measure(answers, runs, prompt, tokens, cache, options, MORE_TOKENS)
+            found = measure(answers, runs, prompt, tokens, cache, options)
             partial.store(number, found)
             warning = length_warning(config, len(tokens.ids) + len(tokens.answer))
             progress.prompt_done(found, time.monotonic() - began, warning)

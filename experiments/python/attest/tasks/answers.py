@@ -1,7 +1,11 @@
 """Answers of a model behind a prompt that lies in its cache: decoded greedily, or the known answer fed to it."""
 import torch
 
+from ..base.errors import AttestError, InputError
+from ..base.stored_text import storable
 from ..capture.run_model import accepted_options, places, running
+from ..outcomes.prompt import NOT_SCORED, Outcome, PromptOutcomes
+from ..prompts.scoring import score
 
 MORE_TOKENS = 8  # than the known answer has, before an answer is cut
 
@@ -72,3 +76,34 @@ class ModelAnswers:
             step = model(input_ids=torch.tensor([ids], device=model.device), past_key_values=cache, use_cache=True,
                          **places(model, start, len(ids)), **accepted_options(model, logits_to_keep=count))
         return step.logits[0, -count:].argmax(-1).tolist()
+
+
+def answer_text(answers, prompt, tokenized):
+    """The text that replies are scored by."""
+    text = prompt.answer if isinstance(prompt.answer, str) else answers.text(tokenized.answer)
+    if not tokenized.answer or not text.strip():
+        raise InputError(f"{prompt.where}: no \"answer\", or an empty one, and a reply is scored by it")
+    return text
+
+
+def measure(answers, runs, prompt, tokenized, cache, options):
+    """Runs every run on a prompt whose tokens but the last are in the cache."""
+    known, outcomes = answer_text(answers, prompt, tokenized), []
+    for run in runs:
+        try:
+            answers.choose(run)
+            if options.forced:
+                reply = answers.forced(cache, tokenized.ids, tokenized.answer)
+                scores = (NOT_SCORED, NOT_SCORED, int(reply == tokenized.answer))
+                text = answers.text(reply)
+            else:
+                max_tokens = options.max_new_tokens or len(tokenized.answer) + MORE_TOKENS
+                reply = answers.greedy(cache, tokenized.ids, known, max_tokens)
+                text = answers.text(reply)
+                found = score(text, known)
+                scores = (int(found.exact), int(found.contains), int(found.prefix))
+        except AttestError as error:
+            raise type(error)(f"{prompt.name}, {run.name()}: {error}") from error
+        kept = 1.0 if run.is_dense else answers.attention.kept_ratio()
+        outcomes.append(Outcome(*scores, storable(text), kept, len(reply)))
+    return PromptOutcomes(prompt.name, prompt.task, storable(known), len(tokenized.ids), outcomes)

@@ -11,8 +11,8 @@ DEFAULT_PROMPTS = 4
 
 
 @argument("float16, bfloat16 or float32")
-def element_type(text):
-    """A value of an option."""
+def model_type(text):
+    """Parses the name of a type in which the model may run."""
     if text not in ("float16", "bfloat16", "float32"):
         raise ValueError
     return text
@@ -42,7 +42,7 @@ def make_parser():
     add("--model-name")
     add("--tokenizer")
     add("--first-token", type=token_id)
-    add("--dtype", type=element_type)
+    add("--dtype", type=model_type)
     add("--device", default="auto")
     add("--revision")
     for flag in ("--head-weights", "--output-gradients", "--chat", "--trust-remote-code", "--resume", "--force",

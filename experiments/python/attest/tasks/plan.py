@@ -22,7 +22,7 @@ class PlannedPrompt:
 
 
 def prompts_of_file(path):
-    """(planned prompts, what decides them)"""
+    """Plans the prompts of a file. Returns (list of PlannedPrompt, what decides them)."""
     prompts = read_prompts(path)
     refuse_same_names(prompts)
     content = _hash("".join(as_line(prompt) + "\n" for prompt in prompts))
@@ -30,7 +30,8 @@ def prompts_of_file(path):
 
 
 def made_prompts(options, tokenizer):
-    """The same. The first prompt of each task and length is made at once: what cannot be made is said early."""
+    """Plans made prompts. Returns (list of PlannedPrompt, what decides them). The first prompt of each task and length
+    is made at once: what cannot be made is said early."""
     haystack = Haystack.read(options.haystack)
     tasks, lengths = options.tasks or list(TASKS), options.context or DEFAULT_LENGTHS
     planned = []

@@ -1,6 +1,7 @@
 """`attest-vllm`: runs vLLM on prompts of attest capture, with the plugin, and writes one dump (README.md)."""
 import contextlib
 import hashlib
+import importlib.metadata
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ from ..base.errors import InputError, UsageError, first_line
 from ..base.inspected import ADVICE, refuse_bad_dump
 from ..base.output_check import refuse_inputs
 from ..base.partial_folder import PartialFolder
+from ..base.places import code_digest
 from ..base.progress import say as say_line
 from ..capture.model import files_of_model, load_tokenizer, refuse_missing_checkpoint
 from ..capture.prompts import layers_of, read_prompts, refuse_same_names, tokenize
@@ -70,7 +72,7 @@ def kept_or_removed(options, partial):
 
 
 def text_config(options):
-    """Of the part of the model that reads text, which has the layers."""
+    """The config of the part of the model that reads text, which has the layers."""
     import transformers
 
     try:
@@ -119,7 +121,16 @@ def make_request(number, prompt, tokenized, options, num_layers):
 def identity(options, requests):
     """What decides the dump, for --resume."""
     content = hashlib.sha256(json.dumps([[r.ids, r.arguments] for r in requests]).encode()).hexdigest()
-    return {"model": options.model, "revision": options.revision, "engine": options.engine, "prompts": content}
+    return {"attest": code_digest(), "vllm": installed_version("vllm"), "torch": installed_version("torch"),
+            "model": options.model, "revision": options.revision, "engine": options.engine, "prompts": content}
+
+
+def installed_version(package):
+    """None: it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def generate(options, requests, folder):

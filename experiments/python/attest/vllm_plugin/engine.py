@@ -27,7 +27,7 @@ class Layer:
         return getattr(self.module.impl, "sinks", None)
 
     def geometry(self):
-        """Of this rank's heads, as attributes of a dump."""
+        """The geometry of this rank's heads, as attributes of a dump."""
         return {"num_query_heads": self.query_heads, "num_kv_heads": self.kv_heads, "head_dim": self.head_dim,
                 "value_dim": self.value_dim, "softmax_scale": self.scale, "logit_softcap": self.softcap}
 
@@ -115,7 +115,7 @@ def describe_layer(number, layer):
 
 
 def sort_layers(modules, numbers):
-    """Of {name: vLLM's layer} and {name: number}: ({number: Layer}, {number: why it is left out})."""
+    """Sorts {name: vLLM's layer} by {name: number}. Returns ({number: Layer}, {number: why it is left out})."""
     layers, left_out = {}, {}
     for name, module in modules.items():
         number = numbers[name]

@@ -6,7 +6,7 @@ import os
 import h5py
 import numpy as np
 
-from ..base.dump_writer import DumpWriter, element_type, read_bits
+from ..base.dump_writer import DumpWriter, dataset_type, read_bits
 from ..base.errors import InputError, first_line
 from ..base.files import InputFile, in_quotes
 from ..base.inspected import OF_A_SAMPLE, refuse_unknown
@@ -51,7 +51,7 @@ def refusals(folder):
 
 
 def rank_of(path):
-    """Of the process that wrote a dump."""
+    """The rank of the process that wrote a dump."""
     with _damage_of(path), h5py.File(path) as file:
         return _rank(file)
 
@@ -172,7 +172,7 @@ def _copy_heads(writer, layer, name, datasets, axis):
     """The data sets one behind the other along their heads."""
     shape = list(datasets[0].shape)
     shape[axis] = sum(dataset.shape[axis] for dataset in datasets)
-    target = writer.create_values(layer, name, shape, element_type(datasets[0]))
+    target = writer.create_values(layer, name, shape, dataset_type(datasets[0]))
     start = [0] * len(shape)
     for dataset in datasets:
         writer.write_values(target, tuple(start), read_bits(dataset))

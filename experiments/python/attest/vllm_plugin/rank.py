@@ -16,7 +16,7 @@ class Rank:
     kv_copies: int = 1
 
     def count(self):
-        """Of all ranks."""
+        """How many ranks share the model."""
         return self.tensor_size * self.pipeline_size
 
     def is_alone(self):
@@ -24,7 +24,7 @@ class Rank:
         return self.count() == 1
 
     def suffix(self):
-        """Of the names of this rank's files."""
+        """The end of the names of this rank's files."""
         return "" if self.is_alone() else f".rank-{self.pipeline}-{self.tensor}"
 
     def attribute(self):

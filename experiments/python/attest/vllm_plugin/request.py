@@ -5,7 +5,7 @@ import torch
 
 from ..base.errors import InputError
 
-ELEMENT_TYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32"}
+TORCH_TYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32"}
 
 
 @dataclasses.dataclass
@@ -18,7 +18,7 @@ class CapturedLayer:
 
 
 def bytes_of(wish, layers):
-    """Of tokens, q, k, v and output, as the largest element type has them."""
+    """The bytes of tokens, q, k, v and output, if all have the largest element type."""
     return 4 * wish.num_tokens + sum(4 * (layer.head_dim + layer.value_dim) * (
         layer.kv_heads * wish.num_tokens + layer.query_heads * len(wish.positions)) for layer in layers.values())
 
@@ -38,7 +38,7 @@ class CapturedRequest:
         return self.length == self.wish.num_tokens
 
     def num_rows(self):
-        """Of the queries, those that are there."""
+        """How many of the queries are there."""
         return sum(position < self.length for position in self.wish.positions)
 
     def begin_pass(self, start, tokens):
@@ -90,7 +90,7 @@ class CapturedRequest:
     def _allocate(self, number, query, key, value):
         layer, tokens, rows = self.layers[number], self.wish.num_tokens, len(self.wish.positions)
         kinds = {query.dtype, key.dtype, value.dtype}
-        if len(kinds) > 1 or not kinds <= set(ELEMENT_TYPES):
+        if len(kinds) > 1 or not kinds <= set(TORCH_TYPES):
             raise InputError(f"layer {number}: q, k and v are {', '.join(sorted(map(str, kinds)))}; a dump holds one "
                              "of float16, bfloat16 and float32")
         return CapturedLayer(torch.empty(rows, layer.query_heads, layer.head_dim, dtype=query.dtype),

@@ -8,7 +8,7 @@ from ..base.atomic_text import atomic_text
 from ..base.clock import utc_now
 from ..base.dump_writer import DumpWriter
 from ..base.tensor_bits import bits
-from .request import ELEMENT_TYPES
+from .request import TORCH_TYPES
 
 
 def file_name(name, ending):
@@ -51,7 +51,7 @@ def write_layer(writer, sample, layer, captured, rows, tokens):
         writer.write_array(group, "sinks", sinks.detach().float().cpu().numpy(), "<f4")
     for name, values in (("q", captured.q[:rows]), ("k", captured.k[:, :tokens]), ("v", captured.v[:, :tokens]),
                          ("output", captured.output[:rows])):
-        dataset = writer.create_values(group, name, values.shape, ELEMENT_TYPES[values.dtype])
+        dataset = writer.create_values(group, name, values.shape, TORCH_TYPES[values.dtype])
         writer.write_values(dataset, (0, 0, 0), bits(values))
 
 

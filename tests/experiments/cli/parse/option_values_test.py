@@ -147,6 +147,13 @@ def test_a_value_that_an_option_does_not_take(tmp_path):
         assert expected in sentence, (command, option, value, sentence)
 
 
+@pytest.mark.parametrize("device", ["cuda:0,0", "cuda:123456"])
+def test_tasks_resolves_the_device_itself(device, tmp_path):
+    """torch knows no list of GPUs, and would blame the checkpoint for a GPU that is not there."""
+    sentence = complaint(tmp_path, "tasks", "--model=no", "--selector=exact", "-o", "t.h5", f"--device={device}")
+    assert sentence.startswith(f"attest: --device {device}: ")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_is_in_the_table(command, tmp_path):
     """Also: a value that is missing."""

@@ -226,7 +226,17 @@ def test_float32_caches_are_refused(config, tmp_path, on_the_cpu, capsys):
         transformers.AutoConfig.from_pretrained(config)
     ).float().save_pretrained(tmp_path)
     assert run(request_of(tmp_path)) == 2
-    assert (
-        "the checkpoint is float32" in capsys.readouterr().err
-        and "--element-type float16 or bfloat16" not in capsys.readouterr().err
-    )
+    said = capsys.readouterr().err
+    assert "the checkpoint is float32, and its cache would be: expected --element-type float16 or bfloat16" in said
+
+
+def test_a_checkpoint_that_does_not_fit_is_a_limit_of_the_machine(config, tmp_path, on_the_cpu, capsys, monkeypatch):
+    def out_of_memory(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory.\nSee the documentation")
+
+    model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.from_pretrained(config)).half()
+    model.save_pretrained(tmp_path)
+    monkeypatch.setattr(transformers.LlamaForCausalLM, "to", out_of_memory)
+    assert run(request_of(tmp_path)) == 5
+    sentence = "does not fit into the memory of the GPU (CUDA out of memory.)"
+    assert capsys.readouterr().err.splitlines()[-1] == f"attest: {tmp_path}: {sentence}"

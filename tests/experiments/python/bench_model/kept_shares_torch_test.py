@@ -11,7 +11,7 @@ from torch_or_skip import torch  # before what needs it
 
 from attest.base.errors import InputError
 from attest.bench_model.kept_shares import for_model, shares_of_dump
-from attest.program import ProgramError
+from attest.base.program import ProgramError
 
 BLOCK, TOKENS = 128, 1500
 LEAST_CELLS_ALIKE = 0.9  # a block at the threshold may fall on either side of it in another arithmetic

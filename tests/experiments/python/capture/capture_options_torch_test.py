@@ -262,6 +262,9 @@ def test_resume_goes_on_to_the_same_dump(models, tmp_path, monkeypatch, capsys):
     assert sorted(p.name for p in folder.iterdir()) == ["capture.json", "dump-0.h5", "dump-1.h5", "lock"]
     assert run(*command) == 5 and "holds an unfinished capture; continue with --resume" in capsys.readouterr().err
     assert run(*command, "--resume", "--chat") == 2 and "it was started with" in capsys.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setattr(capture, "code_digest", lambda: "of other code")
+        assert run(*command, "--resume") == 2 and "it was started with attest " in capsys.readouterr().err
     assert run(*command, "--resume") == 0 and "resumed: 2 of 3 prompts" in capsys.readouterr().err
     assert not folder.exists()
     with h5py.File(tmp_path / "d.h5") as resumed, h5py.File(tmp_path / "whole.h5") as whole:

@@ -11,7 +11,7 @@ import attest.cluster.chunk
 from attest.base.errors import OutputError, UsageError
 from attest.cluster.chunk import ChunkError, units_text
 from attest.cluster.executors import JobExecutor, slurm, slurm_parameters
-from attest.program import ProgramError
+from attest.base.program import ProgramError
 from attest_program import run_attest
 
 PROGRAM = r'''#!/usr/bin/env python3

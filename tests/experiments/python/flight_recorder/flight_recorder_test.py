@@ -345,6 +345,14 @@ def test_options_for_arrays_are_refused(tmp_path, option, value):
     assert (code, said) == (2, f"attest: {option}: is for arrays in files, what it says the flight recorder's calls tell")
 
 
+def test_fewer_layers_than_were_recorded_are_refused(tmp_path):
+    recorder, requests = FlightRecorder(tmp_path / "calls"), Requests(queries=(1, 1, 1))
+    record_decode(recorder, requests)
+    recorder.call(f"{DECODE}.run", np.concatenate(requests.q), requests.paged()[0], owner=2, result=requests.result())
+    code, said = refused(tmp_path / "calls", "--num-layers", "1")
+    assert (code, said) == (2, f"attest: {tmp_path / 'calls'}: expected at least 2 layers, found 1 (--num-layers)")
+
+
 def test_signatures_name_positional_arguments():
     assert parameter_names("(self, q: torch.Tensor, c: Union[A, Tuple[B, C]], *args, out: X = None) -> None") == \
         ["self", "q", "c"]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from attest.base.errors import InputError
-from attest.llama_cpp.samples import LlamaSamples, element_type
+from attest.llama_cpp.samples import LlamaSamples, type_of_cache
 
 
 def samples():
@@ -61,7 +61,7 @@ def test_biases_in_a_mask_are_refused():
     ("f16", "f16", "float16"), ("bf16", "bf16", "bfloat16"), ("f32", "f32", "float32"), ("q8_0", "q8_0", "float32"),
     ("q8_0", "f16", "float32"), ("f16", "bf16", "float32")])
 def test_the_type_of_a_dump(k, v, expected):
-    assert element_type({"k": k, "v": v}) == expected
+    assert type_of_cache({"k": k, "v": v}) == expected
 
 
 @pytest.mark.parametrize("k, v, width, rotated, expected", [

@@ -20,6 +20,7 @@ os.environ["ATTEST_TORCH_OPS"] = str(LIBRARY)
 import lm_eval
 from attest.lm_eval import __main__ as lm_eval_attest
 from lm_eval.tasks import TaskManager
+from attest.base.errors import InputError
 from attest.capture.prompts import ByteTokenizer
 from attest.lm_eval.byte_tokenizer import byte_tokenizer
 from attest.lm_eval.model import SelectorLM
@@ -123,6 +124,13 @@ def test_rows_from_the_last_token_of_the_context_on_go_through_the_selector(fold
                 last = torch.tensor([(tokens + text)[-1:]])
                 text.append(int(model.model(input_ids=last, past_key_values=cache).logits[0, -1].argmax()))
         assert reply[0][0] == model.tok_decode(text).split("\n")[0]
+
+
+def test_a_continuation_longer_than_the_model_reads_is_refused(folder):
+    model = SelectorLM(str(folder / "llama"), device="cpu", max_length=8)
+    assert len(model._loglikelihood_tokens([(None, [65] * 3, [66] * 8)])) == 1
+    with pytest.raises(InputError, match="^a continuation of 9 tokens: expected at most 8, the longest input of the model$"):
+        model._loglikelihood_tokens([(None, [65] * 3, [66] * 9)])
 
 
 def test_bytes_are_the_tokens_of_capture(folder):

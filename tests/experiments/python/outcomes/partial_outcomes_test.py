@@ -101,6 +101,13 @@ def test_nothing_is_left_of_what_finished_no_prompt(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_what_cannot_be_removed_is_named(tmp_path):
+    begin(tmp_path / "t")
+    (tmp_path / "t.partial/dump-0.h5").mkdir()
+    with pytest.raises(OutputError, match=r"t\.partial/dump-0\.h5: cannot be removed \(Is a directory\)"):
+        begin(tmp_path / "t", force=True)
+
+
 def test_first_difference():
     assert first_difference("", WHAT, WHAT) is None
     assert first_difference("", WHAT, {**WHAT, "selectors": [{"settings": [1, 3]}]}) == (

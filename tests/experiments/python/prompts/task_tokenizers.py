@@ -6,9 +6,9 @@ import transformers
 
 REPOSITORY = pathlib.Path(__file__).parents[4]
 from attest.capture.prompts import ByteTokenizer
-from attest.prompts.haystack import Haystack, read_text
+from attest.prompts.haystack import Haystack, haystack_text
 
-TEXT = read_text(REPOSITORY / "LICENSE")
+TEXT = haystack_text(REPOSITORY / "LICENSE")
 HAYSTACK = Haystack(TEXT)
 BOS = 256
 

@@ -9,6 +9,7 @@ import pytest
 
 from attest.base.dump_writer import DumpWriter
 from attest.base.errors import InputError
+from attest.vllm_plugin import __main__ as command
 from attest.vllm_plugin.__main__ import Request, identity
 from attest.vllm_plugin.options import parse
 
@@ -21,6 +22,15 @@ def found(*options):
 def test_another_revision_or_engine_is_another_dump():
     assert found() == found("--force") == found("--model-name", "other")
     assert found("--revision", "abc") != found() and found("--", "--kv-cache-dtype", "fp8") != found()
+
+
+def test_another_version_is_another_dump(monkeypatch):
+    ours = found()
+    assert ours["attest"] and {"vllm", "torch"} <= ours.keys()
+    monkeypatch.setattr(command.importlib.metadata, "version", lambda package: "0.0.1")
+    assert {name for name, value in found().items() if value != ours[name]} == {"vllm", "torch"}
+    monkeypatch.setattr(command, "code_digest", lambda: "other")
+    assert found()["attest"] == "other"
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import shutil
 import sys
 
 from . import places
-from .base.errors import AttestError, OutputError
+from .errors import AttestError, OutputError
 
 
 class ProgramError(AttestError):

@@ -1,7 +1,8 @@
 """Where the parts of attest are: in a checkout, or installed by pip."""
+import hashlib
 import pathlib
 
-PACKAGE = pathlib.Path(__file__).resolve().parent
+PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 
 
 def checkout():
@@ -16,3 +17,11 @@ def built(name):
     folders = [root / "build" / preset for preset in ("release", "cpu")] if root else [PACKAGE / "bin"]
     found = [folder / name for folder in folders if (folder / name).exists()]
     return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+
+
+def code_digest():
+    """A hash of this package's code. A version would not do: that of a checkout stays while the code changes."""
+    digest = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        digest.update(f"{path.relative_to(PACKAGE)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
