@@ -45,6 +45,13 @@ std::string use_text(const KvStorage& storage, std::string_view side) {
                      storage.use == ScaleUse::stored_alone ? "without" : "with");
 }
 
+void convert_rows(const AttentionLayer& layer, const LayerBuffer& buffer, int channels, int kv_head, std::int64_t first,
+                  std::int64_t count, float* out) {
+  const std::size_t element = static_cast<std::size_t>((kv_head * layer.num_tokens + first) * channels);
+  convert_to_float(layer.element_type, buffer.data() + element * size_of(layer.element_type),
+                   static_cast<std::size_t>(count * channels), out);
+}
+
 }  // namespace
 
 std::string storages_text(const KvStorages& storages) {
@@ -168,17 +175,6 @@ void through_storage(const KvStorage& storage, const KvRows& rows, int kv_head, 
   const double factor = storage.use == ScaleUse::read_alone ? scale : 1.0 / scale;
   for (std::int64_t i = 0; i < count * rows.channels; ++i) out[i] *= factor;
 }
-
-namespace {
-
-void convert_rows(const AttentionLayer& layer, const LayerBuffer& buffer, int channels, int kv_head, std::int64_t first,
-                  std::int64_t count, float* out) {
-  const std::size_t element = static_cast<std::size_t>((kv_head * layer.num_tokens + first) * channels);
-  convert_to_float(layer.element_type, buffer.data() + element * size_of(layer.element_type),
-                   static_cast<std::size_t>(count * channels), out);
-}
-
-}  // namespace
 
 void StoredHead::dumped_keys(std::int64_t first, std::int64_t count, float* out) const {
   convert_rows(layer_, layer_.k, layer_.shape.head_dim, kv_head_, first, count, out);

@@ -54,9 +54,10 @@ Comparison compare(const AuditInput& input, const AuditOptions& options, const L
 /// Threads that llama.cpp may have had: up to 16, then in steps of 8.
 constexpr int kFewThreads = 16, kManyThreads = 128;
 
-class HalfSums {
+/// Rows that sums in float16 may explain (half_sums.h).
+class HalfSumRows {
  public:
-  HalfSums(const AuditInput& input, const AuditOptions& options, const KvStorages& storages, Comparison& found)
+  HalfSumRows(const AuditInput& input, const AuditOptions& options, const KvStorages& storages, Comparison& found)
       : input_(input),
         options_(options),
         storages_(storages),
@@ -176,7 +177,7 @@ LayerAudit audit_layer(const AuditInput& input, const AuditOptions& options) {
   const std::string_view selector = options.expected.selector.name();
   if (found.beyond() > 0 && input.of_llama_cpp && storages.values.format == nullptr &&
       (selector == "exact" || selector == "kv_cache"))
-    if (const int threads = HalfSums(input, options, storages, found).run(); threads > 0)
+    if (const int threads = HalfSumRows(input, options, storages, found).run(); threads > 0)
       own_rounding += fmt::format("{}values added up in float16{}", own_rounding.empty() ? "" : ", ",
                                   threads > 1 ? fmt::format(" by {} threads", threads) : "");
   LayerAudit audit{.layer = layer.layer,

@@ -15,10 +15,10 @@ namespace {
 constexpr std::int64_t kMaxScores = 8 << 20;  ///< of a batch of rows: 64 MiB
 
 /// A batch of rows over the tokens that any of them attends to.
-class RowBatch {
+class RowsTogether {
  public:
-  RowBatch(const StoredHead& head, std::span<const RowModel> rows, const ScoreTransform& transform,
-           std::int64_t value_shift, const std::atomic<bool>* stop)
+  RowsTogether(const StoredHead& head, std::span<const RowModel> rows, const ScoreTransform& transform,
+               std::int64_t value_shift, const std::atomic<bool>* stop)
       : head_(head), rows_(rows), transform_(transform), value_shift_(value_shift), stop_(stop) {
     begin_ = std::ranges::min(rows, {}, [](const RowModel& row) { return row.tokens.begin; }).tokens.begin;
     end_ = std::ranges::max(rows, {}, [](const RowModel& row) { return row.tokens.end; }).tokens.end;
@@ -137,7 +137,8 @@ std::vector<RowPrediction> attend_rows(const StoredHead& head, std::span<const R
   out.reserve(rows.size());
   const auto at_once = static_cast<std::size_t>(std::max<std::int64_t>(1, kMaxScores / head.layer().num_tokens));
   for (std::size_t begin = 0; begin < rows.size(); begin += at_once)
-    RowBatch(head, rows.subspan(begin, std::min(at_once, rows.size() - begin)), transform, value_shift, stop).run(out);
+    RowsTogether(head, rows.subspan(begin, std::min(at_once, rows.size() - begin)), transform, value_shift, stop)
+        .run(out);
   return out;
 }
 

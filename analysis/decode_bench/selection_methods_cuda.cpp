@@ -14,9 +14,9 @@ namespace {
 std::size_t at_least_one(std::int64_t count) { return static_cast<std::size_t>(std::max<std::int64_t>(1, count)); }
 
 /// What selections of sub-blocks share. Derived classes say what they rank by, and at which threshold.
-class Selection : public DecodeMethod {
+class SubBlockSelection : public DecodeMethod {
  public:
-  Selection(const KernelSpec& spec, const DecodeContext& context)
+  SubBlockSelection(const KernelSpec& spec, const DecodeContext& context)
       : spec_(spec),
         context_(context),
         step_(context),
@@ -69,10 +69,10 @@ class Selection : public DecodeMethod {
 
 /// The threshold is applied to the maxima of the group, which is what the scan returns: one comparison per sub-block,
 /// as in the fused kernel, though that compares each head with its own pseudo-maximum.
-class FfdSelection final : public Selection {
+class FfdSelection final : public SubBlockSelection {
  public:
   FfdSelection(const KernelSpec& spec, const DecodeContext& context)
-      : Selection(spec, context),
+      : SubBlockSelection(spec, context),
         caches_(context.copies.quantised(scan_bits(spec))),
         margins_(group_margins()),
         delta_value_(static_cast<float>(delta_that_keeps(ranked(margins_), asked_count()))),
@@ -125,10 +125,10 @@ class FfdSelection final : public Selection {
   FfdDecodeOptions options_;
 };
 
-class TopKSelection final : public Selection {
+class TopKSelection final : public SubBlockSelection {
  public:
   TopKSelection(const KernelSpec& spec, const DecodeContext& context)
-      : Selection(spec, context),
+      : SubBlockSelection(spec, context),
         keep_(static_cast<int>(std::clamp<std::int64_t>(
             std::llround(static_cast<double>(asked_count()) / static_cast<double>(sizes_.pairs)), 1,
             std::max<std::int64_t>(1, sizes_.sub_blocks())))),
@@ -157,10 +157,10 @@ class TopKSelection final : public Selection {
   DeviceBuffer maxima_;
 };
 
-class TopPSelection final : public Selection {
+class TopPSelection final : public SubBlockSelection {
  public:
   TopPSelection(const KernelSpec& spec, const DecodeContext& context)
-      : Selection(spec, context),
+      : SubBlockSelection(spec, context),
         margins_(topp_margins(head_maxima(context, head_values(true)))),
         mass_(std::min(1.0, delta_that_keeps(ranked(margins_), asked_count()))),
         scores_(at_least_one(context.inputs.rows() * sizes_.length) * sizeof(float)),

@@ -11,6 +11,7 @@
 
 #include "analysis/statistics/logistic.h"
 #include "analysis/statistics/not_defined.h"
+#include "analysis/statistics/shuffle.h"
 
 namespace attest {
 namespace {
@@ -88,7 +89,7 @@ std::vector<std::size_t> prompt_folds(std::size_t prompts, std::uint64_t seed) {
   std::vector<std::size_t> fold(prompts);
   for (std::size_t i = 0; i < fold.size(); ++i) fold[i] = i % kFolds;
   std::mt19937_64 random(seed);
-  for (std::size_t i = fold.size(); i > 1; --i) std::swap(fold[i - 1], fold[random() % i]);
+  shuffle(fold, random);
   return fold;
 }
 

@@ -38,12 +38,15 @@ std::string number_text(std::uint64_t value) {
 std::vector<std::size_t> chosen_units(const PreparedStudy& run) {
   const std::size_t count = run.plan.units.size();
   std::vector<std::size_t> chosen;
+  std::vector<bool> taken(count);
   for (const auto& [first, last] : run.options.chunk->units) {
     if (static_cast<std::size_t>(first) >= count || (last != kLastLayer && static_cast<std::size_t>(last) >= count))
       throw UsageError(fmt::format("--units: the study has units 0 to {}, found {}", count - 1,
                                    static_cast<std::size_t>(first) >= count ? first : last));
-    for (std::size_t i = static_cast<std::size_t>(first); i < count && i <= static_cast<std::size_t>(last); ++i)
-      if (std::ranges::find(chosen, i) == chosen.end()) chosen.push_back(i);
+    for (std::size_t i = static_cast<std::size_t>(first); i < count && i <= static_cast<std::size_t>(last); ++i) {
+      if (!taken[i]) chosen.push_back(i);
+      taken[i] = true;
+    }
   }
   return chosen;
 }

@@ -108,7 +108,13 @@ class StudyRun {
   /// In full in one process: the one that writes the results, of which there is always one.
   void tell_about_study(bool in_full) {
     std::vector<std::string> notices = run_.notices;
-    std::ranges::copy(short_context_notices(run_.study), std::back_inserter(notices));
+    std::ranges::copy(
+        short_context_notices(run_.study,
+                              [this](const UnitKey& unit) {
+                                const std::size_t sample = run_.plan.places[unit.dump][unit.sample].index;
+                                return run_.readers[unit.dump].layer_info(sample, unit.layer).sliding_window;
+                              }),
+        std::back_inserter(notices));
     if (notices.empty()) return;
     if (!in_full) {
       const std::string writer = partial_.holder_of_results();

@@ -11,12 +11,6 @@
 namespace attest {
 namespace {
 
-double mean_of(std::span<const double> losses) {
-  double sum = 0;
-  for (const double loss : losses) sum += loss;
-  return sum / static_cast<double>(losses.size());
-}
-
 /// Kullback-Leibler divergence of two Bernoulli distributions.
 double divergence(double r, double a) {
   const double ones = r > 0 ? r * std::log(r / a) : 0, zeros = r < 1 ? (1 - r) * std::log((1 - r) / (1 - a)) : 0;
@@ -25,7 +19,7 @@ double divergence(double r, double a) {
 
 double hoeffding_bentkus(std::span<const double> losses, double a) {
   const auto n = static_cast<std::int64_t>(losses.size());
-  const double r = mean_of(losses), count = static_cast<double>(n);
+  const double r = mean_loss(losses), count = static_cast<double>(n);
   const double hoeffding = std::exp(-count * divergence(std::min(r, a), a));
   // A sum of losses of 0 and 1 may be a rounding error above a whole number.
   const auto maximum = static_cast<std::int64_t>(std::ceil(count * r - 1e-9));
@@ -73,6 +67,12 @@ double bootstrap(std::span<const double> losses, double a, std::uint64_t seed) {
 }
 
 }  // namespace
+
+double mean_loss(std::span<const double> losses) {
+  double sum = 0;
+  for (const double loss : losses) sum += loss;
+  return sum / static_cast<double>(losses.size());
+}
 
 double mean_p_value(MeanBound bound, std::span<const double> losses, double allowed, double alpha, std::uint64_t seed) {
   if (losses.empty()) return 1;

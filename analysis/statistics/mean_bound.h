@@ -19,6 +19,9 @@ enum class MeanBound : std::uint8_t {
   bootstrap,
 };
 
+/// NaN for no losses.
+double mean_loss(std::span<const double> losses);
+
 /// p-value of the hypothesis that the expected loss exceeds `allowed`, which is in (0, 1). `losses` are in [0, 1] and
 /// in an order that does not depend on their values: `wsr` bets in that order, the others do not know it. `alpha` is
 /// the level at which the p-value will be used; it tunes the bets of `wsr`, whose p-value is valid at any level. `seed`

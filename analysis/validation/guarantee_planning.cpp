@@ -3,8 +3,8 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <numeric>
 
+#include "analysis/statistics/mean_bound.h"
 #include "analysis/validation/guarantee.h"
 #include "analysis/validation/guarantee_tests.h"
 
@@ -46,16 +46,12 @@ std::optional<std::int64_t> prompts_for_share(std::int64_t k, std::int64_t n, co
   });
 }
 
-double mean_of(const std::vector<double>& losses) {
-  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
-}
-
 /// The same for a mean: the observed losses over and over.
 std::optional<std::int64_t> prompts_for_mean(const std::vector<double>& losses, double allowed,
                                              const Guarantee& guarantee, double refuting) {
   constexpr std::int64_t kMax = 100'000;  // each trial takes time that grows with it
   if (losses.empty()) return std::nullopt;
-  const bool certifies = mean_of(losses) <= allowed;
+  const bool certifies = mean_loss(losses) <= allowed;
   const auto found = smallest(static_cast<std::int64_t>(losses.size()), [&](std::int64_t m) {
     if (m > kMax) return true;  // ends the search
     std::vector<double> repeated;
@@ -186,7 +182,7 @@ std::optional<std::int64_t> prompts_to_decide(const PromptNumbers& numbers, cons
     if (guarantee.kind == GuaranteeKind::mean) {
       const std::vector<double> losses = losses_of(counted(numbers, t), targets[t], guarantee.clip_of(targets[t]));
       const double allowed = targets[t].allowed_deficit() / guarantee.clip_of(targets[t]);
-      need(mean_of(losses) <= allowed, of_all(prompts_for_mean(losses, allowed, guarantee, refuting), own.prompts));
+      need(mean_loss(losses) <= allowed, of_all(prompts_for_mean(losses, allowed, guarantee, refuting), own.prompts));
     } else if (own.prompts < evidence.prompts) {
       need_share(own.violations, own.prompts);
     }

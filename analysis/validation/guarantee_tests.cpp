@@ -6,16 +6,9 @@
 #include <random>
 #include <utility>
 
+#include "analysis/statistics/shuffle.h"
+
 namespace attest {
-namespace {
-
-/// The order in which `wsr` bets: one that the data do not choose.
-void shuffle(std::vector<double>& values, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random() % i]);
-}
-
-}  // namespace
 
 std::vector<double> counted(const PromptNumbers& numbers, std::size_t target) {
   std::vector<double> values;
@@ -31,7 +24,8 @@ std::vector<double> losses_of(std::span<const double> values, const Target& targ
 }
 
 double mean_p(std::vector<double> losses, double allowed, const Guarantee& guarantee) {
-  shuffle(losses, guarantee.seed);
+  std::mt19937_64 random(guarantee.seed);
+  shuffle(losses, random);  // the order in which `wsr` bets: one that the data do not choose
   return mean_p_value(guarantee.bound, losses, allowed, guarantee.alpha(), guarantee.seed);
 }
 

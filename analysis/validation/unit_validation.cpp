@@ -10,6 +10,7 @@
 #include <random>
 
 #include "analysis/statistics/not_defined.h"
+#include "analysis/statistics/shuffle.h"
 #include "dumps/base/error.h"
 #include "dumps/base/parallel_for.h"
 
@@ -127,7 +128,7 @@ PromptSplit split_prompts(const PromptSet& set, double choosing, std::uint64_t s
   PromptSplit split;
   double wanted = 0, taken = 0;  // of all tasks so far, which rounds each task so that their sum is right
   for (auto& [task, own] : tasks) {
-    for (std::size_t i = own.size(); i > 1; --i) std::swap(own[i - 1], own[random() % i]);
+    shuffle(own, random);
     wanted += choosing * static_cast<double>(own.size());
     const auto take = std::min(own.size(), static_cast<std::size_t>(std::max(0.0, std::round(wanted) - taken)));
     taken += static_cast<double>(take);

@@ -38,14 +38,15 @@ ATTEST_INLINE void across(Vec (&v)[kVectors], std::index_sequence<I...>) {
 template <int kVectors, class T>
 ATTEST_INLINE void transform(const T* x, T* y, T factor) {
   typedef T Vec __attribute__((vector_size(64)));
-  constexpr auto kAll = std::make_index_sequence<kLanes<T>>();
+  constexpr int lanes = kLanes<T>;
+  constexpr auto kAll = std::make_index_sequence<lanes>();
   Vec v[kVectors];
   for (int i = 0; i < kVectors; ++i) {
     load(x + i * kLanes<T>, v[i]);
     within<1, T>(v[i], kAll);
     within<2, T>(v[i], kAll);
     within<4, T>(v[i], kAll);
-    if constexpr (kLanes < T >> 8) within<8, T>(v[i], kAll);
+    if constexpr (lanes > 8) within<8, T>(v[i], kAll);
   }
   across<1>(v, std::make_index_sequence<kVectors>());
   across<2>(v, std::make_index_sequence<kVectors>());

@@ -5,7 +5,8 @@
 // `file` is HDF5, laid out like a dump: /samples/<sample>/layers/<l>/<dataset> is [N, Hq or Hkv, ceil(T / B)]. An entry
 // is an estimate for B tokens: B = 1 for granularity = token, else B = `block`. Blocks count from token 0 of the
 // sample, also in layers with a sliding window. With Hkv, the heads of a group share one estimate. A query uses the
-// entries that cover its visible keys. -inf is a valid estimate.
+// entries that cover its visible keys. -inf is a valid estimate. A GPU ranks the nearest float32: estimates in float64
+// that are the same float32 tie there, so that its kept set may differ from the CPU's.
 //   rule = topk      the n = min(all, max(1, floor(budget / B))) best entries, ties to the lower one
 //   rule = topp      the smallest set whose share of softmax(estimates) reaches p
 //   rule = topdelta  estimate >= the largest - delta

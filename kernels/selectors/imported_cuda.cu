@@ -1,4 +1,4 @@
-// imported on the device. Method: imported.cpp.
+// imported on the device, where estimates are float32. Method: imported.cpp.
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/fill_rows.cuh"
 #include "kernels/rank/entry_levels_cuda.h"
