@@ -7,7 +7,6 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <thread>
 #include <tuple>
 
 #include "analysis/audit/kv_storage.h"
@@ -142,7 +141,8 @@ const StudySample& sample_of(const PlacedSample& place) {
 }
 
 /// Adds the layer of all samples that have it.
-void add_layer(int layer, const std::vector<PlacedSample>& places, StudyDumps& dumps, KvRangeStudy& result) {
+void add_layer(int layer, const std::vector<PlacedSample>& places, StudyDumps& dumps, int threads,
+               KvRangeStudy& result) {
   std::int64_t tokens = 0;
   for (const PlacedSample& place : places) tokens += sample_of(place).num_tokens;
   const AttentionShape& shape = places.front().file->study().dumps[places.front().dump].shape;
@@ -151,7 +151,6 @@ void add_layer(int layer, const std::vector<PlacedSample>& places, StudyDumps& d
     if (keys || shape.values_in_keys == 0)
       sides.emplace_back(layer, keys, tokens * shape.num_kv_heads * (keys ? shape.head_dim : shape.value_dim),
                          result.formats);
-  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   AttentionLayer read;
   for (const PlacedSample& place : places) {
     const DumpReader* dump = dumps.of(place);
@@ -198,7 +197,7 @@ std::vector<ScaledFormat> scaled_formats(const ModelStudy& study) {
   return formats;
 }
 
-KvRangeStudy kv_range_study(const ModelStudy& study) {
+KvRangeStudy kv_range_study(const ModelStudy& study, int threads) {
   KvRangeStudy result{.formats = scaled_formats(study)};
   std::map<int, std::vector<PlacedSample>> layers;
   for (const PlacedSample& place : study.samples())
@@ -210,7 +209,7 @@ KvRangeStudy kv_range_study(const ModelStudy& study) {
   try {
     StudyDumps dumps;
     for (const auto& [layer, places] : layers) {
-      add_layer(layer, places, dumps, result);
+      add_layer(layer, places, dumps, threads, result);
       if (!result.problem.empty()) break;
     }
     result.hashed = dumps.hashed();
