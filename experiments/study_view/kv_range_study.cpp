@@ -157,19 +157,11 @@ void add_layer(int layer, const std::vector<PlacedSample>& places, StudyDumps& d
     result.problem = dumps.problem();
     if (dump == nullptr) return;
     const StudySample& sample = sample_of(place);
-    const auto found = std::ranges::find(dump->info().samples, sample.name, &SampleInfo::name);
-    if (found == dump->info().samples.end() || dump->info().shape != shape ||
-        std::ranges::count(found->layers, layer) == 0) {
-      result.problem = fmt::format("{} does not hold layer {} of sample '{}'", dump->info().path, layer, sample.name);
+    if (dump->info().shape != shape) {
+      result.problem = fmt::format("{} has other heads than the results", dump->info().path);
       return;
     }
-    const auto index = static_cast<std::size_t>(found - dump->info().samples.begin());
-    dump->check_memory(index, layer);
-    if (!dump->read_layer(index, layer, read, threads) || read.num_tokens != sample.num_tokens) {
-      result.problem =
-          fmt::format("{} holds NaN or infinity in layer {} of sample '{}'", dump->info().path, layer, sample.name);
-      return;
-    }
+    if (!read_again(*dump, sample, layer, threads, read, result.problem)) return;
     const LayerAmax amax = layer_amax(read, threads);
     for (Side& side : sides) side.add(read, amax, threads);
   }

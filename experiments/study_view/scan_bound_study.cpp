@@ -77,18 +77,12 @@ class Computation {
       result.problem = fmt::format("{} does not hold the queries of sample '{}'", dump.info().path, sample.name);
       return;
     }
-    const auto index = static_cast<std::size_t>(found - dump.info().samples.begin());
     AttentionLayer layer;
     LayerBounds own;
     for (std::size_t y = 0; y < sample.layers.size(); ++y) {
       if (!file.done(place.dump, place.sample, selector)[y] || file.dense(place.dump, place.sample, selector)[y])
         continue;
-      dump.check_memory(index, sample.layers[y]);
-      if (!dump.read_layer(index, sample.layers[y], layer, threads_)) {
-        result.problem = fmt::format("{} holds NaN or infinity in layer {} of sample '{}'", dump.info().path,
-                                     sample.layers[y], sample.name);
-        return;
-      }
+      if (!read_again(dump, sample, sample.layers[y], threads_, layer, result.problem)) return;
       select_queries(layer, *queries);
       const std::vector<ScanBoundRow> rows = scan_bounds(layer, *selector_, scan_, delta_, result.lambdas, threads_);
       const std::size_t lambdas = result.lambdas.size();
