@@ -95,6 +95,14 @@ def test_the_table_of_a_readme_has_the_order(folder):
     assert len(placed) > 4 and placed == sorted(placed), listed
 
 
+def test_scripts_of_any_page_need_none_of_the_report():
+    """A browser has one scope for all: a name that only the report's scripts declare is missing in another page."""
+    declared = lambda text: set(re.findall(r"^(?:async )?(?:function|const|let) (\w+)", text, re.MULTILINE))
+    texts = {folder: "\n".join(path.read_text() for path in sorted((ROOT / folder).glob("*.js"))) for folder in ("plots/page", "experiments/report/page")}
+    calls = set(re.findall(r"(?<!\.)\b(\w+)\(", texts["plots/page"]))
+    assert "inflate" in calls and not calls & (declared(texts["experiments/report/page"]) - declared(texts["plots/page"]))
+
+
 def test_the_order_names_every_folder_with_sources():
     assert {str(path.parent.relative_to(ROOT)) for folder in FOLDERS for path in sources(folder)} == set(ORDER)
 
