@@ -14,7 +14,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
-#include "dumps/base/json.h"
+#include "dumps/base/json_numbers.h"
 #include "dumps/base/printable.h"
 #include "experiments/catalogue/catalogue.h"
 #include "experiments/cli/options/results_arguments.h"
@@ -41,9 +41,13 @@ struct FiguresOptions {
 
 Json json_of(const Finding& finding) {
   Json document = {{"text", finding.text}, {"severity", name_of(finding.severity)}, {"number", finding.number}};
-  if (finding.place)
-    document["place"] = {
-        {"metric", finding.place->metric}, {"selector", finding.place->selector}, {"setting", finding.place->setting}};
+  if (const std::optional<MapPlace>& place = finding.place)
+    document["place"] = {{"metric", place->metric},
+                         {"selector", place->selector},
+                         {"setting", place->setting},
+                         {"statistic", text_or_null(place->statistic)},
+                         {"layer", place->layer ? Json(*place->layer) : Json()},
+                         {"head", place->head ? Json(*place->head) : Json()}};
   return document;
 }
 

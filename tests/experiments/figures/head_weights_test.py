@@ -1,5 +1,7 @@
 """`attest figures --only head_weights`: numpy recomputes the csv files and tables, the sentences quote them."""
 
+import json
+
 import h5py
 import numpy as np
 import pytest
@@ -183,6 +185,14 @@ def test_what_dense_kv_heads_leave(study):
     none, one = left(path, "ffd", "5", []), left(path, "ffd", "5", by_weight[:1])
     assert (f"ffd at delta 5: keeping the KV head that weighs most dense (dense_heads={first}) takes the mean weighted error from "
             f"{none[0]:.3g} to {one[0]:.3g} logits, and the bytes from {100 * none[2]:.1f} to {100 * one[2]:.1f} %") in printed
+
+
+def test_places_of_findings_name_the_head(study, tmp_path):
+    path, _, _ = study
+    said = json.loads(figures(path, tmp_path / "out", "--only", "head_weights", "--json"))
+    places = [finding["place"] for finding in said["experiments"][0]["findings"] if "place" in finding]
+    weights = weights_of(path)
+    assert (places[0]["layer"], places[0]["head"]) == max(weights, key=weights.get) and places[0]["statistic"] is None
 
 
 def test_without_weights_it_says_what_is_missing(tmp_path):
