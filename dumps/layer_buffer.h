@@ -21,7 +21,8 @@ class LayerBuffer {
   }
   ~LayerBuffer() { release(); }
 
-  /// Reuses the allocation when it is large enough. The content is undefined afterwards.
+  /// Reuses the allocation when it is large enough. A size that is not larger keeps the first bytes; else the content
+  /// is undefined afterwards.
   void resize(std::size_t bytes) {
     if (bytes > capacity_) {
       release();

@@ -27,7 +27,7 @@ std::string replaced(std::string_view text, const std::array<Replacement, n>& re
 constexpr std::array<Replacement, 5> kHtml = {
     {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}}};
 
-constexpr std::array<Replacement, 28> kLatex = {{{"\\", "\\textbackslash{}"},
+constexpr std::array<Replacement, 29> kLatex = {{{"\\", "\\textbackslash{}"},
                                                  {"~", "\\textasciitilde{}"},
                                                  {"^", "\\textasciicircum{}"},
                                                  {"<", "$<$"},
@@ -45,6 +45,7 @@ constexpr std::array<Replacement, 28> kLatex = {{{"\\", "\\textbackslash{}"},
                                                  {"α", "$\\alpha$"},
                                                  {"δ", "$\\delta$"},
                                                  {"λ", "$\\lambda$"},
+                                                 {"µ", "$\\mu$"},
                                                  {"ρ", "$\\rho$"},
                                                  {"σ", "$\\sigma$"},
                                                  {"≥", "$\\ge$"},

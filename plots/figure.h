@@ -110,7 +110,7 @@ struct Figure {
   std::string note = {};        ///< at the bottom: what bands and rings are
   std::string ring_title = {};  ///< legend entry that explains the rings
   Table data;
-  int columns = 1;               ///< panels per row
+  int columns = 1;               ///< panels per row, at least 1
   double panel_height_in = 1.1;  ///< on a page of the default style
   std::vector<Panel> panels = {};
 };

@@ -44,6 +44,8 @@ struct FigureLayout {
   TicSpace tic_space(std::size_t panel, AxisOf which) const;
 };
 
+/// Lengths and places are fractions of the figure's width and height, measured from its left and bottom, but where a
+/// name says inches. The figure has a panel and at least one column.
 FigureLayout layout_of(const Figure& figure, const PageStyle& page);
 
 }  // namespace attest

@@ -52,7 +52,7 @@ Gnuplot legend_script(const FigureLayout& layout, StyleList& styles) {
                     script_text(layout.note[i]), layout.note_y[i], gnuplot_text(kMutedInk));
   for (const LegendEntry& entry : layout.legend) {
     const double end = entry.x + layout.legend_sample, middle = (entry.x + end) / 2;
-    const auto style = entry.is_ring ? std::size_t{kRingStyle} : styles.number_of(entry.style);
+    const auto style = entry.is_ring ? kRingStyle : styles.number_of(entry.style);
     if (entry.line && !entry.is_ring)
       text += gnuplot("  set arrow from screen {:.4f}, screen {:.4f} to screen {:.4f}, screen {:.4f} nohead ls {}\n",
                       entry.x, entry.y, end, entry.y, style);

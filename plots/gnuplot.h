@@ -24,7 +24,7 @@ struct GnuplotRun {
 inline constexpr std::chrono::seconds kGnuplotTimeLimit{60};
 
 /// Runs `gnuplot -e COMMAND SCRIPT` in `folder`, where the script reads its data and writes its pictures. gnuplot is
-/// found through PATH; its stdout is discarded.
+/// found through PATH; its stdout is discarded. One call at a time: end_gnuplot() ends one gnuplot.
 GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& script, const Gnuplot& command,
                        std::chrono::milliseconds time_limit = kGnuplotTimeLimit);
 

@@ -172,13 +172,15 @@ std::size_t StyleList::number_of(const LineStyle& style) {
               style.point_type, style.point_size * line_scale_);
   auto found = std::ranges::find(definitions_, definition);
   if (found == definitions_.end()) found = definitions_.insert(definitions_.end(), definition);
-  return static_cast<std::size_t>(found - definitions_.begin()) + 1;
+  return number_at(static_cast<std::size_t>(found - definitions_.begin()));
 }
+
+std::size_t StyleList::number_at(std::size_t index) { return index + 1 < kRingStyle ? index + 1 : index + 2; }
 
 Gnuplot StyleList::definitions() const {
   Gnuplot lines;
   for (std::size_t i = 0; i < definitions_.size(); ++i)
-    lines += gnuplot("set style line {} {}\n", i + 1, definitions_[i]);
+    lines += gnuplot("set style line {} {}\n", number_at(i), definitions_[i]);
   return lines + gnuplot("set style line {} lc rgb {} lw {:g} pt 6 ps {:g}\n", kRingStyle, gnuplot_text(kInk),
                          0.7 * line_scale_, 0.85 * line_scale_);
 }

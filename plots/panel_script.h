@@ -13,7 +13,10 @@ namespace attest {
 /// matters, the script chooses by format.
 Gnuplot script_text(const std::string& text);
 
-/// The distinct styles of a figure; a style's number in the script is its index + 1.
+/// Number of the style of rings.
+inline constexpr std::size_t kRingStyle = 100;
+
+/// The distinct styles of a figure; their numbers in the script are 1, 2, 3, ... without kRingStyle.
 class StyleList {
  public:
   explicit StyleList(double line_scale) : line_scale_(line_scale) {}
@@ -21,12 +24,11 @@ class StyleList {
   Gnuplot definitions() const;
 
  private:
+  static std::size_t number_at(std::size_t index);
+
   double line_scale_;
   std::vector<Gnuplot> definitions_;
 };
-
-/// Number of the style of rings.
-inline constexpr int kRingStyle = 100;
 
 Gnuplot margins(const Place& place);
 

@@ -29,7 +29,7 @@ ORDER = """
     analysis/study analysis/metrics analysis/results analysis/layer analysis/audit analysis/cuda analysis/torch analysis/torch_ops analysis/statistics
     analysis/decode_bench analysis/validation analysis/outcomes analysis/run
     plots plots/page
-    experiments/cli/process experiments/cli/parse experiments/cli/output experiments/cli/options experiments/cli/study experiments/bench experiments/study_view experiments/figures experiments/decode experiments/throughput experiments/outcomes experiments/tables experiments/compare experiments/claims experiments/validation experiments/report experiments/audit
+    experiments/cli/process experiments/cli/parse experiments/cli/output experiments/cli/options experiments/cli/study experiments/study_view experiments/bench experiments/figures experiments/decode experiments/throughput experiments/outcomes experiments/tables experiments/compare experiments/claims experiments/validation experiments/report experiments/audit
     experiments/catalogue experiments/inspect experiments/commands
     experiments
 """.split()
@@ -93,6 +93,14 @@ def test_the_table_of_a_readme_has_the_order(folder):
     listed = [f"{folder}/{name}" for row in rows for name in re.findall(r"`([\w/]+)/`", row)]
     placed = [ORDER.index(name) for name in listed if name in ORDER]
     assert len(placed) > 4 and placed == sorted(placed), listed
+
+
+def test_scripts_of_any_page_need_none_of_the_report():
+    """A browser has one scope for all: a name that only the report's scripts declare is missing in another page."""
+    declared = lambda text: set(re.findall(r"^(?:async )?(?:function|const|let) (\w+)", text, re.MULTILINE))
+    texts = {folder: "\n".join(path.read_text() for path in sorted((ROOT / folder).glob("*.js"))) for folder in ("plots/page", "experiments/report/page")}
+    calls = set(re.findall(r"(?<!\.)\b(\w+)\(", texts["plots/page"]))
+    assert "inflate" in calls and not calls & (declared(texts["experiments/report/page"]) - declared(texts["plots/page"]))
 
 
 def test_the_order_names_every_folder_with_sources():

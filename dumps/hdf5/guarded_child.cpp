@@ -57,8 +57,9 @@ bool no_children = false;
 enum ExitCode : int {
   kDone = 0,
   kReported = 42,
-  kLimitReported = 43
-};  // not 1, which sanitizers and abort handlers use
+  kLimitReported = 43,
+  kMemoryReported = 44  ///< an error that too little memory explains
+};                      // not 1, which sanitizers and abort handlers use
 
 [[noreturn]] void throw_system_error(const char* call) {
   throw std::system_error(errno, std::generic_category(), call);
@@ -172,9 +173,11 @@ void confine(const ChildLimits& limits, std::size_t address_space) {
     copy_text(child_report->error, error.what());
     code = kLimitReported;
   } catch (const std::bad_alloc&) {
+    code = kMemoryReported;
     copy_text(child_report->error,
               fmt::format("{}: {}: claims more memory than a file of this size can need", file, child_report->object));
   } catch (const std::exception& error) {
+    if (hdf5::lacked_memory()) code = kMemoryReported;
     copy_text(child_report->error, error.what());
   }
   _exit(code);  // no destructors, no flushing of buffers: they belong to the parent
@@ -218,14 +221,13 @@ void run_without_child(const std::string& file, const ChildLimits& limits,
 }
 
 [[noreturn]] void throw_for(const std::string& file, int status, const ChildReport& report, const ChildLimits& limits) {
-  const bool reported = WIFEXITED(status) && WEXITSTATUS(status) == kReported;
+  const bool of_memory = WIFEXITED(status) && WEXITSTATUS(status) == kMemoryReported;
+  const bool reported = of_memory || (WIFEXITED(status) && WEXITSTATUS(status) == kReported);
   const std::string object = text_of(report.object), error = text_of(report.error);
   if (WIFEXITED(status) && WEXITSTATUS(status) == kLimitReported) throw LimitError(error);
   // With too little memory HDF5 crashes or says that it cannot allocate, which tells nothing of the file.
   const int ended_by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   const bool busy = ended_by == SIGXCPU || ended_by == SIGALRM;
-  const std::string_view said = reported ? std::string_view(error) : "";
-  const bool of_memory = said.find("alloc") != said.npos || said.find("memory") != said.npos;
   if (report.little_memory != 0 && !busy && (!reported || of_memory))
     throw LimitError(fmt::format("{}: {}: cannot be read, {}", file, object, memory_limit_text()));
   if (reported) throw InputError(error);

@@ -8,6 +8,7 @@ namespace attest::hdf5 {
 namespace {
 
 bool locking = true;
+bool no_memory = false;  // under a Lock
 
 std::recursive_mutex& library_mutex() {
   static std::recursive_mutex mutex;
@@ -36,6 +37,7 @@ std::string take_error_text() {
   const Lock lock;
   std::string text;
   const auto keep_first = [](unsigned depth, const H5E_error2_t* error, void* result) -> herr_t {
+    no_memory = no_memory || error->maj_num == H5E_RESOURCE || error->min_num == H5E_CANTALLOC;
     if (depth == 0 && error->desc != nullptr) *static_cast<std::string*>(result) = error->desc;
     return 0;
   };
@@ -49,6 +51,11 @@ std::string take_error_text() {
     text.erase(std::min(text.find('\''), text.size()));
   }
   return text;
+}
+
+bool lacked_memory() {
+  const Lock lock;
+  return no_memory;
 }
 
 }  // namespace attest::hdf5

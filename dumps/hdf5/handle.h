@@ -50,4 +50,7 @@ class Handle {
 /// when there is none.
 std::string take_error_text();
 
+/// Whether an error that take_error_text() took was one of allocation.
+bool lacked_memory();
+
 }  // namespace attest::hdf5

@@ -1,11 +1,10 @@
 // The JSON output of `attest inspect`.
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
-#include "dumps/base/json.h"
+#include "dumps/base/json_numbers.h"
 #include "dumps/format/dump_fields.h"
 #include "dumps/format/format_names.h"
 #include "dumps/inspect/inspect.h"
@@ -13,8 +12,6 @@
 namespace attest {
 
 namespace {
-
-Json finite_or_null(float value) { return std::isnan(value) ? Json() : Json(value); }
 
 /// Adds the fields of a DumpInfo, SampleInfo or LayerInfo: null where an optional one is missing, "has_NAME" for an
 /// array that is read on demand. Spans and tensors are not among them.

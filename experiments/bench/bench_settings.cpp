@@ -9,28 +9,12 @@
 #include <utility>
 
 #include "dumps/base/error.h"
+#include "experiments/study_view/paper_settings.h"
 #include "kernels/selectors/registry.h"
 #include "kernels/selectors/selector_text.h"
 
 namespace attest {
 namespace {
-
-/// The settings that the methods' papers use.
-std::vector<Setting> paper_settings(SettingKind kind) {
-  switch (kind) {
-    case SettingKind::delta:
-      return {{5}, {7}};
-    case SettingKind::budget:
-      return {{1024}, {50, true}};
-    case SettingKind::p:
-      return {{0.85}};
-    case SettingKind::factor:
-      return {{1000}};
-    case SettingKind::none:
-      break;
-  }
-  return {{}};
-}
 
 std::vector<Setting> sweep(SettingKind kind, int points) {
   std::vector<Setting> grid;
@@ -41,7 +25,7 @@ std::vector<Setting> sweep(SettingKind kind, int points) {
     if (kind == SettingKind::p) grid.push_back({0.5 + 0.499 * t});
     if (kind == SettingKind::factor) grid.push_back({std::pow(10.0, 4 * t)});
   }
-  return grid.empty() ? std::vector<Setting>{{}} : grid;
+  return grid;
 }
 
 }  // namespace
@@ -58,6 +42,7 @@ Study timed_study(const std::vector<std::string>& selectors, int sweep_points) {
     std::shared_ptr<Selector> selector = make_selector(spec);
     const SettingKind kind = selector->setting_kind();
     std::vector<Setting> grid = sweep_points > 0 ? sweep(kind, sweep_points) : paper_settings(kind);
+    if (grid.empty()) grid = {{}};  // no setting is one result
     std::vector<std::string> labels;
     for (const Setting& setting : grid)
       labels.push_back(fmt::format("{}{}", setting.value, setting.percent ? "%" : ""));

@@ -11,12 +11,14 @@
 namespace attest {
 namespace {
 
-/// Mean keep ratios at delta 5 of two labels of ffd that differ in an option.
+/// Mean keep ratios at delta 5 of two labels of ffd that differ in an option; deltas are in nats unless their unit is
+/// that option.
 ClaimResult compare_option(const ModelStudy& study, const std::string& option, const std::string& a,
                            const std::string& b) {
   const auto with = [&](const std::string& value) {
     return first_top_delta_ffd(study, [&](const PooledSelector& selector) {
-      return selector.option(option) == value && index_of(selector.group, 5).has_value();
+      return selector.option(option) == value && index_of(selector.group, 5) &&
+             (option == "delta_unit" || nats_per_delta(selector) == 1.0);
     });
   };
   const PooledSelector *first = with(a), *second = with(b);

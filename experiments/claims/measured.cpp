@@ -139,7 +139,8 @@ std::vector<SampleCells> cells_at(const ModelStudy& study, const PooledSelector&
 
 const PooledSelector* ffd_at(const ModelStudy& study, double delta, std::string_view gqa) {
   return first_top_delta_ffd(study, [&](const PooledSelector& selector) {
-    return index_of(selector.group, delta) && (gqa.empty() || selector.option("gqa") == gqa);
+    return index_of(selector.group, delta) && nats_per_delta(selector) == 1.0 &&
+           (gqa.empty() || selector.option("gqa") == gqa);
   });
 }
 

@@ -71,7 +71,8 @@ SampleNumbers class_differences(std::span<const SampleCells> cells, const Failur
 std::vector<SampleCells> cells_at(const ModelStudy& study, const PooledSelector& selector, std::string_view metric,
                                   std::size_t setting, const std::set<int>& except = {});
 
-/// The first ffd with the rule top-delta that has `delta` in its grid; `gqa` empty: any policy.
+/// The first ffd with the rule top-delta, in nats (delta_unit=natural), that has `delta` in its grid; `gqa` empty: any
+/// policy.
 const PooledSelector* ffd_at(const ModelStudy& study, double delta, std::string_view gqa = {});
 
 /// "ffd at delta 5 (gqa=union), layers 2 to 31": where the cells are.

@@ -168,7 +168,7 @@ ClaimResult near_perfect_at_7(const ModelStudy& study) { return recall_at(study,
 /// Both of the first two layers must be there: one alone says nothing of the other.
 ClaimResult no_early_exception(const ModelStudy& study) {
   const PooledSelector* ffd = first_top_delta_ffd(study, [](const PooledSelector& selector) {
-    return selector.option("dense_layers") == "0" && index_of(selector.group, 5).has_value();
+    return selector.option("dense_layers") == "0" && index_of(selector.group, 5) && nats_per_delta(selector) == 1.0;
   });
   const std::string options = "--selector ffd:dense_layers=0 --delta 5";
   if (!ffd) return {.evidence = "needs ffd with dense_layers=0 at delta 5", .run_options = options};

@@ -65,7 +65,7 @@ void run_claims(ClaimsOptions& options, const GlobalOptions& global) {
   const ResultsFiles files = options.results.open();
   warn_of_mixed_models(files, global);
 
-  ScanBounds scan_bounds;
+  ScanBounds scan_bounds(global.thread_count());
   std::vector<ClaimsOfStudy> studies;
   for (const ModelStudy& study : split_studies(files)) studies.push_back(check_claims(study, scan_bounds));
   if (studies.empty()) throw InputError(fmt::format("{}: holds no sample", options.results.paths().front()));

@@ -14,7 +14,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
-#include "dumps/base/json.h"
+#include "dumps/base/json_numbers.h"
 #include "dumps/base/printable.h"
 #include "experiments/catalogue/catalogue.h"
 #include "experiments/cli/options/results_arguments.h"
@@ -36,13 +36,18 @@ struct FiguresOptions {
   std::string style = "paper";
   std::optional<double> width;  ///< inches
   std::string by = "model";
+  bool linear_axes = false;
 };
 
 Json json_of(const Finding& finding) {
   Json document = {{"text", finding.text}, {"severity", name_of(finding.severity)}, {"number", finding.number}};
-  if (finding.place)
-    document["place"] = {
-        {"metric", finding.place->metric}, {"selector", finding.place->selector}, {"setting", finding.place->setting}};
+  if (const std::optional<MapPlace>& place = finding.place)
+    document["place"] = {{"metric", place->metric},
+                         {"selector", place->selector},
+                         {"setting", place->setting},
+                         {"statistic", text_or_null(place->statistic)},
+                         {"layer", place->layer ? Json(*place->layer) : Json()},
+                         {"head", place->head ? Json(*place->head) : Json()}};
   return document;
 }
 
@@ -94,6 +99,8 @@ void run_figures(FiguresOptions& options, const GlobalOptions& global) {
   FigureRequest request = options.request;
   request.page = page_style(options.style);
   request.page.width_in = options.width.value_or(request.page.width_in);
+  request.options = ExperimentOptions(global.thread_count());
+  request.options.linear_axes = options.linear_axes;
   request.by = static_cast<PoolBy>(std::ranges::find(kPoolNames, options.by) - kPoolNames.begin());
   refuse_existing({}, options.folder, request);  // before the work
   if (has_section(options.folder, kVerdictExperiment))
@@ -150,8 +157,7 @@ void add_figures(Command& program, const GlobalOptions& global) {
       .takes(one_of(kPoolNames))
       .shows_default()
       .type("NAME");
-  command.flag("--linear", options->request.options.linear_axes,
-               "Linear axes for quality and errors instead of logarithmic ones");
+  command.flag("--linear", options->linear_axes, "Linear axes for quality and errors instead of logarithmic ones");
   command.flag("--force", options->request.replace, "Replace figures that are there");
   command.on_run([options, &global] { run_figures(*options, global); });
 }

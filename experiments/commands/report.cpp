@@ -85,6 +85,7 @@ void run_report(ReportCommandOptions& options, const GlobalOptions& global) {
   const ResultsFiles files = options.results.open(inputs.results);
   warn_of_mixed_models(files, global);
 
+  options.report.threads = global.thread_count();
   options.report.cells.tokens = !options.no_tokens;
   fs::path folder = fs::path(options.path).parent_path();
   if (folder.empty()) folder = ".";

@@ -71,7 +71,7 @@ void choose_units(const RunCommand& command, RunOptions& options) {
   if (!command.chunk.empty()) {
     if (command.takes || !options.output.empty())
       throw UsageError("--chunk writes units to a file of its own, without --output and --take");
-    options.chunk = {.units = parse_layers(command.units), .file = command.chunk};
+    options.chunk = {.units = parse_ranges(command.units, "--units", "unit"), .file = command.chunk};
   } else if (options.output.empty()) {
     throw UsageError("'attest run' needs --output, results file to write; see 'attest run --help'");
   }
@@ -149,7 +149,7 @@ void add_run(Command& program, const GlobalOptions& global) {
   command.flag("--with-dense-layers", options->run.with_dense_layers, "Include dense layers in the summary's averages");
   command
       .option("--units", options->units,
-              "With --chunk: only these units (sample and layer) in their order in the study: 0-7, or 0,5,8-11")
+              "With --chunk: only these units (sample and layer) in their order in the study: 0-7, or 0,5,8-11, or 8-")
       .joined()
       .takes(text_that_is("a list such as 0-7"))
       .type("LIST");

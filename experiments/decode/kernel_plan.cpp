@@ -8,14 +8,13 @@
 #include "dumps/base/error.h"
 #include "dumps/base/text_parts.h"
 #include "experiments/decode/kernel_report.h"
+#include "experiments/study_view/paper_settings.h"
 
 namespace attest {
 namespace {
 
 /// The keep ratio at which the paper compares selections (Table selection overhead).
 constexpr double kSelectionKeep = 0.273;
-/// The factor of the paper's comparison of skip_softmax (kernels/selectors/skip_softmax.cpp).
-constexpr double kSkipFactor = 1000;
 constexpr std::int64_t kFocusLength = 16384, kMaxLength = std::int64_t{1} << 24;
 constexpr std::size_t kMaxLengths = 100;
 
@@ -40,7 +39,7 @@ std::vector<KernelSpec> latency(const KernelPlanOptions& options) {
                    .scan = "16-bit",
                    .rule = "none",
                    .launches = "",
-                   .setting = {.kind = "factor", .value = kSkipFactor}});
+                   .setting = {.kind = "factor", .value = kPaperFactor}});
   for (const double delta : options.deltas) specs.push_back(ffd("2-bit", "topdelta", "fused", delta_of(delta)));
   for (const double keep : options.keeps) specs.push_back(ffd("2-bit", "topdelta", "fused", keep_of(keep)));
   return specs;

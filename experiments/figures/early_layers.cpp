@@ -8,6 +8,7 @@
 
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
+#include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/quality_axes.h"
 #include "experiments/study_view/quality_curves.h"
 #include "experiments/study_view/selector_choice.h"
@@ -281,10 +282,12 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   figure.panel_height_in = 1;
   figure.panels = panels_of(study, groups, curves, options);
   result.figures.push_back(std::move(figure));
-  result.tables.push_back(
-      {"early_layers_table",
-       fmt::format("Layers 0 and 1 apart, at the settings of the methods' papers; {}.", study.source()),
-       table_of(defaults)});
+  std::vector<const StudySelector*> chosen;
+  for (const Row& row : defaults) chosen.push_back(&row.curve->selector());
+  result.tables.push_back({"early_layers_table",
+                           fmt::format("Layers 0 and 1 apart, at the settings of the methods' papers; {}.{}",
+                                       study.source(), without_paper_settings(chosen, "all settings are shown")),
+                           table_of(defaults)});
   return result;
 }
 

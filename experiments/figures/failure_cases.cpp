@@ -9,13 +9,14 @@
 
 #include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
+#include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
 
 namespace attest {
 namespace failure_cases_figure {
 
-constexpr double kDelta = 5;
+constexpr double kDelta = kPaperDeltas[0];
 
 struct PairClass {
   const char* name;   ///< in the csv

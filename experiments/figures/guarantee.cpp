@@ -23,6 +23,7 @@
 
 #include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
+#include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/quality_curves.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"

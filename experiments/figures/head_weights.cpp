@@ -10,6 +10,7 @@
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
 #include "experiments/figures/head_weights_parts.h"
+#include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/quality_curves.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"

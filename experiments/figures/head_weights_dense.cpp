@@ -7,6 +7,7 @@
 #include "dumps/base/join.h"
 #include "experiments/figures/head_weights_parts.h"
 #include "experiments/study_view/kept_dense.h"
+#include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/words.h"
 
 namespace attest {
@@ -69,19 +70,21 @@ Table columns_of(const std::vector<Row>& rows) {
        {{"dense_heads", kText}, [](const Row& r) { return heads_text(*r.curve, *r.point); }}});
 }
 
-std::string caption(const ModelStudy& study) {
+std::string caption(const ModelStudy& study, const std::vector<Kept>& shown) {
+  std::vector<const StudySelector*> groups;
+  for (const Kept& kept : shown) groups.push_back(&kept.selector->group());
   return fmt::format(
       "Weighted error that is left, and bytes read, when the first 0, 1, 2, 4, 8, ... KV heads stay dense, by the "
       "order that chooses them: weight, mean output error, exact attention on the evidence, or chance (mean of 50 "
-      "draws); each selector at the setting of its paper; {}. Chosen and judged on the same prompts.",
-      study.source());
+      "draws); each selector at the first of its paper's settings; {}. Chosen and judged on the same prompts.{}",
+      study.source(), without_paper_settings(groups, "the first setting is shown"));
 }
 
 Figure figure_of(const ModelStudy& study, const std::vector<Kept>& all) {
   const std::vector<Kept> drawn(all.begin(),
                                 all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kWeighedPanels)));
   Figure figure{
-      .name = "head_weights_dense", .caption = caption(study), .data = columns_of(rows_of(drawn)), .columns = 2};
+      .name = "head_weights_dense", .caption = caption(study, drawn), .data = columns_of(rows_of(drawn)), .columns = 2};
   for (const Kept& kept : drawn) {
     const std::string at = kept.selector->group().setting_labels[kept.setting];
     Panel panel{
@@ -124,7 +127,7 @@ ExperimentResult kept_dense(const ModelStudy& study, const std::vector<SelectorS
   const std::vector<Kept> all = kept_of(study, selectors, weights);
   if (all.empty()) return {};
   ExperimentResult result{.figures = {figure_of(study, all)},
-                          .tables = {{"head_weights_kept_dense", caption(study), columns_of(rows_of(all))}}};
+                          .tables = {{"head_weights_kept_dense", caption(study, all), columns_of(rows_of(all))}}};
   if (all.front().curves.front().points.size() > 1) result.findings.push_back(finding_of(all.front()));
   return result;
 }

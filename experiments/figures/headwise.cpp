@@ -10,13 +10,14 @@
 #include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
+#include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
 
 namespace attest {
 namespace headwise_figure {
 
-constexpr double kDelta = 5;
+constexpr double kDelta = kPaperDeltas[0];
 constexpr const char* kAllSamples = "all";
 
 /// The cells of one selector at delta 5.
@@ -162,7 +163,7 @@ Axis quality_colours(const std::map<Head, double>& values, const ExperimentOptio
 }
 
 Figure map_figure(const ModelStudy& study, const Policy& policy, const Map& map, const ExperimentOptions& options) {
-  Figure figure{.name = "headwise_" + policy.gqa(), .data = map_table(policy, map)};
+  Figure figure{.name = "headwise_" + slug(policy.gqa()), .data = map_table(policy, map)};
   figure.caption = fmt::format(
       "Every head of every layer under {} (gqa={}) at delta {:g}: tokens kept, recall, salient tokens kept; {}. Means "
       "over queries and samples, {} heads.",

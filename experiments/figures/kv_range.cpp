@@ -177,11 +177,11 @@ std::vector<Finding> findings_of(const KvRangeStudy& study) {
   return findings;
 }
 
-std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions&) {
+std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions& options) {
   if (scaled_formats(study).empty())
     return Unsupported{"needs kv_cache with a format that has a scale (fp8, nvfp4), and the dump",
                        "--selector kv_fp8=kv_cache:k=fp8_e4m3,v=fp8_e4m3"};
-  const KvRangeStudy ranges = kv_range_study(study);
+  const KvRangeStudy ranges = kv_range_study(study, options.threads);
   if (!ranges.problem.empty()) return Unsupported{fmt::format("needs the dump of the study: {}", ranges.problem)};
   std::vector<Row> rows, of_formats;
   for (const SideRange& range : ranges.ranges) rows.push_back({&range});

@@ -7,13 +7,12 @@
 
 #include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
+#include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
 
 namespace attest {
 namespace layer_sparsity_figure {
-
-constexpr std::array kDeltas = {5.0, 7.0};
 
 /// Share skipped: the mean over all cells, and quantiles over heads (of each head's mean over samples and queries).
 struct Skipped {
@@ -49,7 +48,7 @@ struct Curve {
 };
 
 bool has_delta(const PooledSelector& selector) {
-  return std::ranges::any_of(kDeltas, [&](double delta) { return index_of(selector.group, delta).has_value(); });
+  return std::ranges::any_of(kPaperDeltas, [&](double delta) { return index_of(selector.group, delta).has_value(); });
 }
 
 std::vector<Curve> curves_of(const ModelStudy& study) {
@@ -58,7 +57,7 @@ std::vector<Curve> curves_of(const ModelStudy& study) {
     const std::set<int> dense = study.dense_layers({selector->group.label});
     const auto blocks = study.cells(*selector, "block_keep_ratio", dense),
                tokens = study.cells(*selector, "keep_ratio", dense);
-    for (double delta : kDeltas) {
+    for (double delta : kPaperDeltas) {
       const std::optional<std::size_t> s = index_of(selector->group, delta);
       if (!s || *s >= blocks.size() || describe(blocks[*s]).count == 0) continue;
       Curve curve{.selector = selector, .delta = delta};

@@ -7,12 +7,11 @@
 
 #include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
+#include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/words.h"
 
 namespace attest {
 namespace pseudo_max_gap_figure {
-
-constexpr std::array kDeltas = {5.0, 7.0};
 
 struct Variant {
   const char* metric;
@@ -28,7 +27,7 @@ struct Distribution {
   std::size_t cells = 0;
   double p5 = kNaN, p25 = kNaN, p50 = kNaN, p75 = kNaN, p95 = kNaN, min = kNaN, max = kNaN;
   double zero = kNaN, negative = kNaN;
-  std::array<double, kDeltas.size()> above{kNaN, kNaN};  ///< share of gaps larger than each delta
+  std::array<double, kPaperDeltas.size()> above{kNaN, kNaN};  ///< share of gaps larger than each delta
 };
 
 Distribution distribution_of(std::span<const SampleCells> samples) {
@@ -47,7 +46,8 @@ Distribution distribution_of(std::span<const SampleCells> samples) {
   d.max = std::ranges::max(gaps);
   d.zero = share([](double gap) { return gap == 0; });
   d.negative = share([](double gap) { return gap < 0; });
-  for (std::size_t i = 0; i < kDeltas.size(); ++i) d.above[i] = share([i](double gap) { return gap > kDeltas[i]; });
+  for (std::size_t i = 0; i < kPaperDeltas.size(); ++i)
+    d.above[i] = share([i](double gap) { return gap > kPaperDeltas[i]; });
   return d;
 }
 
@@ -103,7 +103,7 @@ Table table_of(const std::string& label, const std::vector<VariantGaps>& variant
 
 std::vector<Panel> panels_of(const std::vector<VariantGaps>& variants) {
   const Axis layers{.label = "layer", .whole_numbers = true};
-  double low = 0, high = kDeltas[0];
+  double low = 0, high = kPaperDeltas[0];
   for (const VariantGaps& gaps : variants)
     for (const Distribution& d : gaps.by_layer) {
       low = std::min(low, d.p5);  // std::min and std::max ignore a NaN only as their second argument
@@ -122,7 +122,7 @@ std::vector<Panel> panels_of(const std::vector<VariantGaps>& variants) {
                             .y = "p50",
                             .bands = {{"p5", "p95", 0.15}, {"p25", "p75", 0.35}},
                             .style = line_style(i)}},
-                .references = {{0, {}}, {kDeltas[0], "δ = 5"}}};
+                .references = {{0, {}}, {kPaperDeltas[0], "δ = 5"}}};
     panel.show_x = i == 2;
     panel.show_y = i % 2 == 0;
     panels.push_back(std::move(panel));

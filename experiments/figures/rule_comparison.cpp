@@ -8,6 +8,7 @@
 #include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/matched_rules.h"
+#include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/quality_axes.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
@@ -49,7 +50,7 @@ std::vector<Target> targets_of(const RuleCells& cells) {
     high = std::min(high, settings.back().mean_keep);
   }
   std::vector<Target> targets;
-  for (const double papers : {5.0, 7.0})
+  for (const double papers : kPaperDeltas)
     for (const RuleCells::Setting& setting : cells.rules[2])
       if (setting.delta == papers && low <= setting.mean_keep && setting.mean_keep <= high)
         targets.push_back({setting.mean_keep, fmt::format("delta {:g}", papers)});

@@ -8,6 +8,7 @@
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
 #include "experiments/figures/span_attribution_parts.h"
+#include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
 

@@ -9,6 +9,7 @@
 
 #include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
+#include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/quality_axes.h"
 #include "experiments/study_view/words.h"
 
@@ -215,12 +216,14 @@ Figure heads_figure(const ModelStudy& study, const std::vector<HeadCurve>& heads
 }
 
 NamedTable losses_table(const ModelStudy& study, const std::vector<LossCurve>& curves) {
+  std::vector<const StudySelector*> groups;
+  for (const LossCurve& curve : curves) groups.push_back(&curve.group());
   return {
       "span_attribution_settings",
       fmt::format("Share of the evidence tokens that no query head keeps at the settings of the methods' papers: in "
                   "the layer that loses least, and in all layers together; mean over prompts and worst prompt; "
-                  "{}.{}",
-                  study.source(), model_note(curves)),
+                  "{}.{}{}",
+                  study.source(), model_note(curves), without_paper_settings(groups, "all settings are shown")),
       loss_columns(loss_rows(curves, true))};
 }
 

@@ -7,6 +7,7 @@
 
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
+#include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/quality_curves.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/span_quality.h"
@@ -168,16 +169,19 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
     if (const auto own = rows_of(rows, selector, default_settings(selector.group).front());
         own.size() > 1 && !selector.is_oracle())
       add_worst_task(own, result.findings);
+  std::vector<const StudySelector*> groups;
+  for (const Row& row : rows) groups.push_back(&row.selector->group);
   result.tables.push_back(
       {"task_fidelity",
        fmt::format(
            "Methods and tasks at the settings of the methods' papers; {}. Accuracy is not derivable from dumps: "
            "these are the fidelity of attention on each task's prompts. Span: the evidence tokens; span recall: "
-           "over the cells that put at least {:g} of their attention on them.{}",
+           "over the cells that put at least {:g} of their attention on them.{}{}",
            study.source(), kRetrievalMass,
            dense.empty()
                ? std::string()
-               : fmt::format(" Compared layers: without {}, dense in one of the selectors.", layers_in_words(dense))),
+               : fmt::format(" Compared layers: without {}, dense in one of the selectors.", layers_in_words(dense)),
+           without_paper_settings(groups, "all settings are shown")),
        table_of(rows)});
   return result;
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 
 #include "analysis/outcomes/combination.h"
 #include "analysis/outcomes/left_out.h"
@@ -76,12 +75,12 @@ void add_findings(const OutcomeStudy& study, LeftOutKind kind, const std::vector
 
 }  // namespace
 
-void add_left_out(const OutcomeStudy& study, const std::vector<std::size_t>& order, ExperimentResult& result) {
+void add_left_out(const OutcomeStudy& study, const std::vector<std::size_t>& order, int threads,
+                  ExperimentResult& result) {
   std::vector<Row> rows;
   for (const LeftOutKind kind : {LeftOutKind::selector, LeftOutKind::model, LeftOutKind::both}) {
     std::vector<std::vector<LeftOutPart>> parts(order.size());
-    parallel_for(std::max(1, static_cast<int>(std::thread::hardware_concurrency())), order.size(),
-                 [&](int, std::size_t i) { parts[i] = leave_out(study.all, order[i], kind); });
+    parallel_for(threads, order.size(), [&](int, std::size_t i) { parts[i] = leave_out(study.all, order[i], kind); });
     if (parts.empty() || parts.front().empty()) {
       if (kind == LeftOutKind::both) continue;  // said of the one that is alone
       result.findings.push_back(

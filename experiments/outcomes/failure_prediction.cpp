@@ -91,7 +91,7 @@ void add_scarce_scopes(const OutcomeStudy& study, const std::vector<OutcomeScope
                                             attest::join(scarce, ", "))});
 }
 
-ExperimentResult make(const OutcomeStudy& study) {
+ExperimentResult make(const OutcomeStudy& study, int threads) {
   ExperimentResult result;
   const std::vector<OutcomeScope> scopes = scopes_of(study.all);
   const OutcomeCounts counts = count_outcomes(study.all, scopes.front().runs);
@@ -107,7 +107,7 @@ ExperimentResult make(const OutcomeStudy& study) {
     add_targets(study, result);
     return result;
   }
-  const std::vector<AucRow> rows = auc_rows(study, scopes);
+  const std::vector<AucRow> rows = auc_rows(study, scopes, threads);
   add_auc_findings(study, rows, result.findings);
   add_scarce_scopes(study, scopes, result.findings);
   for (Figure figure : {roc_figure(study), calibration_figure(study)})
@@ -118,7 +118,7 @@ ExperimentResult make(const OutcomeStudy& study) {
   std::vector<std::size_t> order;
   for (const AucRow& row : rows)
     if (row.scope == scopes.data()) order.push_back(row.predictor);
-  add_left_out(study, order, result);
+  add_left_out(study, order, threads, result);
   add_targets(study, result);
   return result;
 }
@@ -148,7 +148,7 @@ void add_failure_prediction(ResultsFiles results, const std::vector<TasksFile>& 
          .command = tasks.empty() ? kTasksCommand : kRunCommand});
     return;
   }
-  const OutcomeStudy study = outcome_study(results, tasks);
+  const OutcomeStudy study = outcome_study(results, tasks, request.options.threads);
   std::variant<ExperimentResult, Unsupported> outcome;
   if (study.all.runs.empty())
     outcome = Unsupported{fmt::format(
@@ -157,7 +157,7 @@ void add_failure_prediction(ResultsFiles results, const std::vector<TasksFile>& 
         study.joined.dense_wrong + study.joined.left_out + study.joined.not_scored, study.joined.dense_wrong,
         study.joined.left_out, study.joined.not_scored)};
   else
-    outcome = make(study);
+    outcome = make(study, request.options.threads);
   std::vector<StudyOutcome> outcomes{{study.title(), std::move(outcome)}};
   add_outcomes(kFailurePrediction.name, kFailurePrediction.paper, std::move(outcomes), kTasksCommand, report);
 }

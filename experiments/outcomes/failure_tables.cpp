@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 
 #include "analysis/outcomes/left_out.h"
 #include "analysis/statistics/not_defined.h"
@@ -59,11 +58,10 @@ std::vector<ColumnOf<Row>> columns_of_scope(const OutcomeStudy& study, const Auc
 
 }  // namespace
 
-std::vector<AucRow> auc_rows(const OutcomeStudy& study, const std::vector<OutcomeScope>& scopes) {
+std::vector<AucRow> auc_rows(const OutcomeStudy& study, const std::vector<OutcomeScope>& scopes, int threads) {
   std::vector<AucRow> rows;
   for (const OutcomeScope& scope : scopes)
     for (std::size_t p = 0; p < study.all.predictors.size(); ++p) rows.push_back({p, &scope, {}, kNoAuc, kNoAuc});
-  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   parallel_for(threads, rows.size(), [&](int, std::size_t i) {
     AucRow& row = rows[i];
     const std::vector<ScoredOutcome> outcomes = scored(study.all, row.predictor, row.scope->runs, true);

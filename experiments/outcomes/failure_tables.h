@@ -16,15 +16,16 @@ struct AucRow {
   Auc pooled, same_label;  ///< over all pairs of a failure and a right run; over those of one label. NaN: too few
 };
 
-/// For each scope every predictor that it has, in the order of ordered_predictors(); computed by several threads.
-std::vector<AucRow> auc_rows(const OutcomeStudy& study, const std::vector<OutcomeScope>& scopes);
+/// For each scope every predictor that it has, in the order of ordered_predictors().
+std::vector<AucRow> auc_rows(const OutcomeStudy& study, const std::vector<OutcomeScope>& scopes, int threads);
 
 NamedTable auc_table(const OutcomeStudy& study, const std::vector<AucRow>& rows);
 /// Thresholds that would have caught shares of the failures, for the rows' predictors and scopes.
 NamedTable thresholds_table(const OutcomeStudy& study, const std::vector<AucRow>& rows);
 
 /// failure_prediction_left_out and its findings. `order`: the predictors.
-void add_left_out(const OutcomeStudy& study, const std::vector<std::size_t>& order, ExperimentResult& result);
+void add_left_out(const OutcomeStudy& study, const std::vector<std::size_t>& order, int threads,
+                  ExperimentResult& result);
 
 /// failure_prediction_margin and its finding: predicted margins below 0. Nothing without them.
 void add_margins(const OutcomeStudy& study, const std::vector<OutcomeScope>& scopes, ExperimentResult& result);

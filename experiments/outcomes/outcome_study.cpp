@@ -7,7 +7,6 @@
 #include <cmath>
 #include <initializer_list>
 #include <optional>
-#include <thread>
 
 #include "analysis/outcomes/combination.h"
 #include "dumps/base/join.h"
@@ -28,11 +27,9 @@ std::vector<std::size_t> found_in(const OutcomeRuns& all, std::initializer_list<
 
 std::string OutcomeStudy::title() const { return fmt::format("{}", join(all.models, "; ")); }
 
-OutcomeStudy outcome_study(ResultsFiles results, const std::vector<TasksFile>& tasks) {
+OutcomeStudy outcome_study(ResultsFiles results, const std::vector<TasksFile>& tasks, int threads) {
   const JoinedAnswers joined = join_answers(results, tasks);
-  OutcomeStudy study{.joined = joined.counts,
-                     .all = outcome_runs(joined, std::max(1, static_cast<int>(std::thread::hardware_concurrency()))),
-                     .source = {}};
+  OutcomeStudy study{.joined = joined.counts, .all = outcome_runs(joined, threads), .source = {}};
   add_combinations(study.all);
   std::vector<std::string> studied, answered;
   for (const ResultsFile* file : results) studied.push_back(file->path());

@@ -19,7 +19,7 @@ struct OutcomeStudy {
   std::string title() const;  ///< "A; B": the models
 };
 
-OutcomeStudy outcome_study(ResultsFiles results, const std::vector<TasksFile>& tasks);
+OutcomeStudy outcome_study(ResultsFiles results, const std::vector<TasksFile>& tasks, int threads);
 
 /// Runs that are judged together: all, those of one selector, whatever its label, or of one of several models.
 struct OutcomeScope {

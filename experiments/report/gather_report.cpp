@@ -179,6 +179,7 @@ ReportData gather_report(ResultsFiles files, const ReportOptions& options, const
   if (options.validation) add_validation_sections(files, studies, *options.validation, drawing, data);
   const std::vector<PageFinding> verdicts = std::exchange(data.findings, std::move(findings));
   FigureRequest request;
+  request.options = ExperimentOptions(options.threads);
   request.only = options.only;
   request.progress = options.progress;
   add_experiment_sections(files, options, request, drawing, data);

@@ -18,6 +18,7 @@ namespace attest {
 
 struct ReportOptions {
   std::string title;                      ///< empty: from the models' names
+  int threads = 1;                        ///< at least 1
   std::vector<std::string> only;          ///< names of experiments; empty: all
   std::vector<KernelStudy> benches = {};  ///< figures of speed
   std::vector<ModelBench> model_benches = {};

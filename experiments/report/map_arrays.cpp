@@ -9,6 +9,7 @@
 #include "analysis/statistics/not_defined.h"
 #include "dumps/base/printable.h"
 #include "experiments/report/report_parts.h"
+#include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/quality_curves.h"
 #include "kernels/selectors/registry.h"
 

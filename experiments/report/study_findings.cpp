@@ -11,6 +11,7 @@
 #include "dumps/base/printable.h"
 #include "experiments/report/map_link.h"
 #include "experiments/report/report_parts.h"
+#include "experiments/study_view/paper_settings.h"
 
 namespace attest {
 
@@ -262,7 +263,14 @@ void add_study_findings(const ModelStudy& study, std::size_t model, ReportData& 
   if (rows.empty()) return;
   if (data.overview.empty())
     data.overview.push_back({.id = "settings", .title = "At the papers\u2019 settings", .note = kSeverityNote});
-  const std::string title = data.models.size() > 1 ? data.models[model].name : "Over all cells (layer, query, head)";
+  std::vector<const StudySelector*> groups;
+  for (const PooledSelector& selector : study.selectors())
+    if (selector.group.name != "exact") groups.push_back(&selector.group);
+  const bool several = data.models.size() > 1;
+  data.overview.front().note +=
+      without_paper_settings(groups, several ? fmt::format("the middle one is shown of {}", data.models[model].name)
+                                             : std::string("the middle one is shown"));
+  const std::string title = several ? data.models[model].name : "Over all cells (layer, query, head)";
   data.overview.front().tables.push_back({title, table_of(rows)});
 }
 

@@ -17,9 +17,13 @@
 namespace attest {
 
 struct ExperimentOptions {
+  /// `threads`: at least 1.
+  explicit ExperimentOptions(int threads = 1) : threads(threads) {}
+
+  int threads;               ///< for what is computed again from dumps, or estimated by bootstraps
   bool linear_axes = false;  ///< quality on linear axes instead of log10(1 - quality)
   /// Shared by copies of the options, and with what else of the program needs them.
-  std::shared_ptr<ScanBounds> scan_bounds = std::make_shared<ScanBounds>();
+  std::shared_ptr<ScanBounds> scan_bounds = std::make_shared<ScanBounds>(threads);
 };
 
 /// A view of the report's map of heads.

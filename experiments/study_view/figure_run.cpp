@@ -14,21 +14,11 @@
 #include "dumps/base/machine_limits.h"
 #include "dumps/base/printable.h"
 #include "experiments/study_view/staged_folder.h"
+#include "experiments/study_view/words.h"
 #include "plots/files.h"
 
 namespace attest {
 namespace {
-
-/// A study's title for use in file names: characters that a shell or LaTeX would interpret become '-'.
-std::string slug(const std::string& title) {
-  std::string text;
-  for (char c : title) {
-    const bool plain =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_';
-    text += plain ? c : '-';
-  }
-  return text.substr(0, 80);
-}
 
 /// Gives the figures and tables of a study the names of files that no other study has.
 void name_files(ExperimentResult& result, const std::string& title, std::vector<std::string>& taken) {

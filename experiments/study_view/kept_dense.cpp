@@ -26,6 +26,9 @@ class DenseCells {
     std::erase_if(errors_, [](const SampleCells& cells) {
       return std::ranges::any_of(cells.values, [](float e) { return std::isnan(e); });
     });
+    std::erase_if(io_, [&](const SampleCells& cells) {  // bytes and errors are of the same samples
+      return std::ranges::count(errors_, key_of(cells), [](const SampleCells& e) { return key_of(e); }) == 0;
+    });
   }
 
   static std::vector<SampleCells> at(std::vector<std::vector<SampleCells>> settings, std::size_t setting) {

@@ -17,7 +17,7 @@ std::string_view name_of(DenseBy by);
 /// A selector at a setting, with the first KV heads of an order dense: their errors are 0, and they read everything.
 struct DensePoint {
   std::size_t count = 0;                     ///< KV heads that are dense
-  double io = 0;                             ///< mean over all cells
+  double io = 0;                             ///< mean over the cells of the samples that have weighted errors
   double mean_error = 0, largest_error = 0;  ///< of the rows' weighted errors
 };
 

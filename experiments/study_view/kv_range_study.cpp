@@ -7,7 +7,6 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <thread>
 #include <tuple>
 
 #include "analysis/audit/kv_storage.h"
@@ -142,7 +141,8 @@ const StudySample& sample_of(const PlacedSample& place) {
 }
 
 /// Adds the layer of all samples that have it.
-void add_layer(int layer, const std::vector<PlacedSample>& places, StudyDumps& dumps, KvRangeStudy& result) {
+void add_layer(int layer, const std::vector<PlacedSample>& places, StudyDumps& dumps, int threads,
+               KvRangeStudy& result) {
   std::int64_t tokens = 0;
   for (const PlacedSample& place : places) tokens += sample_of(place).num_tokens;
   const AttentionShape& shape = places.front().file->study().dumps[places.front().dump].shape;
@@ -151,26 +151,17 @@ void add_layer(int layer, const std::vector<PlacedSample>& places, StudyDumps& d
     if (keys || shape.values_in_keys == 0)
       sides.emplace_back(layer, keys, tokens * shape.num_kv_heads * (keys ? shape.head_dim : shape.value_dim),
                          result.formats);
-  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   AttentionLayer read;
   for (const PlacedSample& place : places) {
     const DumpReader* dump = dumps.of(place);
     result.problem = dumps.problem();
     if (dump == nullptr) return;
     const StudySample& sample = sample_of(place);
-    const auto found = std::ranges::find(dump->info().samples, sample.name, &SampleInfo::name);
-    if (found == dump->info().samples.end() || dump->info().shape != shape ||
-        std::ranges::count(found->layers, layer) == 0) {
-      result.problem = fmt::format("{} does not hold layer {} of sample '{}'", dump->info().path, layer, sample.name);
+    if (dump->info().shape != shape) {
+      result.problem = fmt::format("{} has other heads than the results", dump->info().path);
       return;
     }
-    const auto index = static_cast<std::size_t>(found - dump->info().samples.begin());
-    dump->check_memory(index, layer);
-    if (!dump->read_layer(index, layer, read, threads) || read.num_tokens != sample.num_tokens) {
-      result.problem =
-          fmt::format("{} holds NaN or infinity in layer {} of sample '{}'", dump->info().path, layer, sample.name);
-      return;
-    }
+    if (!read_again(*dump, sample, layer, threads, read, result.problem)) return;
     const LayerAmax amax = layer_amax(read, threads);
     for (Side& side : sides) side.add(read, amax, threads);
   }
@@ -198,7 +189,7 @@ std::vector<ScaledFormat> scaled_formats(const ModelStudy& study) {
   return formats;
 }
 
-KvRangeStudy kv_range_study(const ModelStudy& study) {
+KvRangeStudy kv_range_study(const ModelStudy& study, int threads) {
   KvRangeStudy result{.formats = scaled_formats(study)};
   std::map<int, std::vector<PlacedSample>> layers;
   for (const PlacedSample& place : study.samples())
@@ -210,7 +201,7 @@ KvRangeStudy kv_range_study(const ModelStudy& study) {
   try {
     StudyDumps dumps;
     for (const auto& [layer, places] : layers) {
-      add_layer(layer, places, dumps, result);
+      add_layer(layer, places, dumps, threads, result);
       if (!result.problem.empty()) break;
     }
     result.hashed = dumps.hashed();

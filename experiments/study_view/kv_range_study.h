@@ -52,6 +52,6 @@ struct KvRangeStudy {
 std::vector<ScaledFormat> scaled_formats(const ModelStudy& study);
 
 /// Reads each layer that was studied of each sample once. There must be a scaled format.
-KvRangeStudy kv_range_study(const ModelStudy& study);
+KvRangeStudy kv_range_study(const ModelStudy& study, int threads);
 
 }  // namespace attest

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/words.h"
 #include "plots/figure.h"
 
@@ -26,23 +27,6 @@ std::vector<ColumnOf<QualityRow>> quality_columns() {
           {{"setting", kText}, [](const QualityRow& r) { return std::string(name_of(r.group().kind)); }},
           {{"setting_label", kText}, [](const QualityRow& r) { return display_name(r.point->setting_label); }},
           {{"layers", kText}, [](const QualityRow& r) { return r.curve->whole_model ? "all" : "compared"; }}};
-}
-
-bool is_default_setting(const StudySelector& group, std::size_t setting) {
-  if (shifts_settings(group)) return false;
-  const Setting& point = group.grid[setting];
-  if (group.kind == SettingKind::delta) return point.value == 5 || point.value == 7;
-  if (group.kind == SettingKind::budget) return point.percent ? point.value == 50 : point.value == 1024;
-  return group.kind == SettingKind::p && point.value == 0.85;
-}
-
-std::vector<std::size_t> default_settings(const StudySelector& group) {
-  std::vector<std::size_t> chosen, all;
-  for (std::size_t s = 0; s < group.grid.size(); ++s) {
-    all.push_back(s);
-    if (is_default_setting(group, s)) chosen.push_back(s);
-  }
-  return chosen.empty() ? all : chosen;
 }
 
 QualityCurve quality_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& except,

@@ -53,12 +53,6 @@ Table curves_table(const std::vector<Row>& rows, const std::vector<ColumnOf<Row>
   return make_table<Row>(rows, columns);
 }
 
-/// Whether the setting is one that the methods' papers use: delta 5 and 7, budget 1024 and 50 %, p 0.85.
-bool is_default_setting(const StudySelector& group, std::size_t setting);
-
-/// The settings of the grid that the methods' papers use; every setting if the grid has none of them.
-std::vector<std::size_t> default_settings(const StudySelector& group);
-
 /// For curves without intervals: their bounds are NaN.
 inline constexpr BootstrapOptions kNoIntervals{.resamples = 0};
 

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "analysis/layer/scan_bound.h"
@@ -56,8 +55,9 @@ void add(LayerBounds& sums, const ScanBoundRow& row, std::span<const float> tail
 
 class Computation {
  public:
-  Computation(const PooledSelector& ffd, std::size_t setting)
+  Computation(const PooledSelector& ffd, std::size_t setting, int threads)
       : ffd_(ffd),
+        threads_(threads),
         spec_(spec_of(ffd)),
         reader_(spec_),
         scan_(reader_),
@@ -77,21 +77,14 @@ class Computation {
       result.problem = fmt::format("{} does not hold the queries of sample '{}'", dump.info().path, sample.name);
       return;
     }
-    const auto index = static_cast<std::size_t>(found - dump.info().samples.begin());
-    const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     AttentionLayer layer;
     LayerBounds own;
     for (std::size_t y = 0; y < sample.layers.size(); ++y) {
       if (!file.done(place.dump, place.sample, selector)[y] || file.dense(place.dump, place.sample, selector)[y])
         continue;
-      dump.check_memory(index, sample.layers[y]);
-      if (!dump.read_layer(index, sample.layers[y], layer, threads)) {
-        result.problem = fmt::format("{} holds NaN or infinity in layer {} of sample '{}'", dump.info().path,
-                                     sample.layers[y], sample.name);
-        return;
-      }
+      if (!read_again(dump, sample, sample.layers[y], threads_, layer, result.problem)) return;
       select_queries(layer, *queries);
-      const std::vector<ScanBoundRow> rows = scan_bounds(layer, *selector_, scan_, delta_, result.lambdas, threads);
+      const std::vector<ScanBoundRow> rows = scan_bounds(layer, *selector_, scan_, delta_, result.lambdas, threads_);
       const std::size_t lambdas = result.lambdas.size();
       if ((y + 1) * rows.size() * lambdas > both->values.size()) {
         result.problem = fmt::format("{} has other heads than the results", dump.info().path);
@@ -123,6 +116,7 @@ class Computation {
   }
 
   const PooledSelector& ffd_;
+  const int threads_;
   const SelectorSpec spec_;
   OptionReader reader_;
   const FfdScan scan_;
@@ -130,10 +124,10 @@ class Computation {
   const Setting delta_;
 };
 
-ScanBoundStudy scan_bound_study(const ModelStudy& study, const PooledSelector& ffd, std::size_t setting) {
+ScanBoundStudy scan_bound_study(const ModelStudy& study, const PooledSelector& ffd, std::size_t setting, int threads) {
   ScanBoundStudy result;
   try {
-    const Computation computation(ffd, setting);
+    const Computation computation(ffd, setting, threads);
     StudyDumps dumps;
     for (const PlacedSample& place : study.samples()) {
       if (!place.file->find_selector(ffd.group.label)) continue;
@@ -163,7 +157,7 @@ const ScanBoundStudy& ScanBounds::of(const ModelStudy& study, const PooledSelect
   };
   const auto found = std::ranges::find_if(made_, same);
   if (found != made_.end()) return *found->bounds;
-  auto bounds = std::make_unique<ScanBoundStudy>(scan_bound_study(study, ffd, setting));
+  auto bounds = std::make_unique<ScanBoundStudy>(scan_bound_study(study, ffd, setting, threads_));
   made_.push_back({samples, ffd.group.label, setting, std::move(bounds)});
   return *made_.back().bounds;
 }

@@ -41,7 +41,9 @@ struct ScanBoundStudy {
 /// Computes each ScanBoundStudy once, since the dumps are read for it. Not thread-safe; results files must outlive it.
 class ScanBounds {
  public:
-  /// Reads the study's queries of each layer that `ffd` was computed for, with all threads. `ffd` scans thumbnails
+  explicit ScanBounds(int threads = 1) : threads_(threads) {}
+
+  /// Reads the study's queries of each layer that `ffd` was computed for. `ffd` scans thumbnails
   /// under rule = topdelta; false negatives are those of its setting number `setting`.
   const ScanBoundStudy& of(const ModelStudy& study, const PooledSelector& ffd, std::size_t setting);
 
@@ -52,6 +54,7 @@ class ScanBounds {
     std::size_t setting = 0;
     std::unique_ptr<ScanBoundStudy> bounds;
   };
+  int threads_;
   std::vector<Made> made_;
 };
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <numbers>
 
+#include "experiments/study_view/paper_settings.h"
+
 namespace attest {
 
 std::optional<std::size_t> index_of(const StudySelector& group, double value) {
@@ -76,7 +78,7 @@ std::optional<double> nats_per_delta(const PooledSelector& ffd) {
 }
 
 std::size_t shown_delta(const StudySelector& group) {
-  for (const double papers : {5.0, 7.0})
+  for (const double papers : kPaperDeltas)
     if (const std::optional<std::size_t> index = index_of(group, papers)) return *index;
   return group.grid.size() / 2;
 }

@@ -1,7 +1,12 @@
 // Finds dumps by the manifests of results.
 #include "experiments/study_view/study_dumps.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+
 #include "analysis/run/study_input.h"
+#include "dumps/base/join.h"
 
 namespace attest {
 
@@ -15,6 +20,23 @@ const DumpReader* StudyDumps::of(const PlacedSample& place) {
   }
   hashed_ = hashed_ && input.hashed;
   return &dumps_.emplace(key, DumpReader(input.path)).first->second;
+}
+
+bool read_again(const DumpReader& dump, const StudySample& sample, int layer, int threads, AttentionLayer& read,
+                std::string& problem) {
+  const std::vector<SampleInfo>& samples = dump.info().samples;
+  const auto found = std::ranges::find(samples, sample.name, &SampleInfo::name);
+  if (found == samples.end() || found->num_tokens != sample.num_tokens ||
+      std::ranges::count(found->layers, layer) == 0) {
+    problem = fmt::format("{} does not hold layer {} of sample '{}' with {}", dump.info().path, layer, sample.name,
+                          counted(sample.num_tokens, "token"));
+    return false;
+  }
+  const auto index = static_cast<std::size_t>(found - samples.begin());
+  dump.check_memory(index, layer);
+  if (dump.read_layer(index, layer, read, threads)) return true;
+  problem = fmt::format("{} holds NaN or infinity in layer {} of sample '{}'", dump.info().path, layer, sample.name);
+  return false;
 }
 
 std::string not_hashed_text(bool hashed) {

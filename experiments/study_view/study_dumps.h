@@ -25,6 +25,11 @@ class StudyDumps {
   bool hashed_ = true;
 };
 
+/// Reads a layer of the sample into `read` once more. False if the dump does not hold it, or not with finite values;
+/// `problem` says so. Throws InputError, and LimitError if there is too little memory.
+bool read_again(const DumpReader& dump, const StudySample& sample, int layer, int threads, AttentionLayer& read,
+                std::string& problem);
+
 /// Ends a caption: what hashed() says; empty if all were compared.
 std::string not_hashed_text(bool hashed);
 

@@ -64,6 +64,16 @@ std::string engine_in_words(const std::string& engine, const std::string& kv_cac
                      kv_cache.empty() ? "of 16 bits" : excerpt(kv_cache));
 }
 
+std::string slug(const std::string& text) {
+  std::string name;
+  for (char c : text) {
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_';
+    name += plain ? c : '-';
+  }
+  return name.substr(0, 80);
+}
+
 std::string head_in_words(int layer, int head) { return fmt::format("layer {} head {}", layer, head); }
 
 std::string percent_in_words(double share) { return fmt::format("{:.3g} %", 100 * share); }

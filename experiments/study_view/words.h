@@ -43,6 +43,9 @@ std::string engine_in_words(const std::string& engine, const std::string& kv_cac
 /// "layer 5 head 7"
 std::string head_in_words(int layer, int head);
 
+/// A text from a file as part of a file's name: characters that a folder, a shell or LaTeX would interpret become '-'.
+std::string slug(const std::string& text);
+
 /// "6.42 %": three significant digits.
 std::string percent_in_words(double share);
 

@@ -18,8 +18,8 @@ inline constexpr double kFinestStep = 1e-7;
 
 inline constexpr std::uint32_t kPackedNaN = 0xffffff, kPackedInf = 0xfffffe, kPackedMinusInf = 0xfffffd;
 
-/// Code of `value`, rounded once to `digits` (1 to 5) significant digits or to a multiple of kFinestStep, whichever is
-/// coarser.
+/// Code of `value`, of the range of float32, rounded once to `digits` (1 to 5) significant digits or to a multiple of
+/// kFinestStep, whichever is coarser.
 std::uint32_t packed_code(double value, int digits);
 
 /// Base64 of the compressed codes. `missing_to_one`: of 1 - x for each x.

@@ -36,6 +36,14 @@ AttentionLayer layer_of_four_queries() {
   return layer;
 }
 
+TEST(LayerBuffer, ASmallerSizeKeepsTheFirstBytes) {
+  LayerBuffer buffer;
+  buffer.resize(4);
+  std::memcpy(buffer.data(), "abcd", 4);
+  buffer.resize(2);
+  EXPECT_EQ(std::memcmp(buffer.data(), "ab", 2), 0);
+}
+
 TEST(SelectQueriesTest, KeepsRowsAndPositions) {
   AttentionLayer layer = layer_of_four_queries();
   select_queries(layer, std::vector<std::size_t>{1, 3});

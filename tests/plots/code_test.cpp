@@ -56,6 +56,7 @@ TEST(Latex, CharactersWithAMeaningAreEscaped) {
 }
 
 TEST(Latex, SignsThatFontsLackBecomeCommands) {
+  EXPECT_EQ(latex_text("time of a layer (\u00b5s)").text(), "time of a layer ($\\mu$s)");
   EXPECT_EQ(latex_text("\u03b4 = 5, \u22650.999, 25\u201375").text(), "$\\delta$ = 5, $\\ge$0.999, 25--75");
   EXPECT_EQ(latex_text("norm(q)/\u221aD").text(), "norm(q)/$\\surd$D") << "of the figure error_bound";
   EXPECT_EQ(latex_text("ffd:gqa=union, \u00e9").text(), "ffd:gqa=union, \u00e9");

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "plots/axis.h"
 #include "plots/figure_layout.h"
 #include "tests/plots/example_figure.h"
@@ -28,6 +31,16 @@ TEST(PanelScript, AShadedRangeIsBehindThePanelAndInNoOther) {
   const std::string next = script_of(figure, 1);
   EXPECT_THAT(next, HasSubstr("unset object\n"));
   EXPECT_THAT(next, Not(HasSubstr("set object rectangle")));
+}
+
+TEST(PanelScript, NoLineHasTheStyleOfRings) {
+  StyleList styles(1);
+  std::set<std::size_t> numbers{kRingStyle};
+  for (int i = 0; i < 150; ++i)
+    numbers.insert(styles.number_of({.colour = "#000000", .dash = "solid", .point_type = i}));
+  EXPECT_EQ(numbers.size(), 151u);
+  for (const std::size_t number : numbers)
+    EXPECT_THAT(styles.definitions().text(), HasSubstr("set style line " + std::to_string(number) + " "));
 }
 
 TEST(PanelScript, AShadedRangeDoesNotWidenTheAxis) {

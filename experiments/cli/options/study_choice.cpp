@@ -14,7 +14,7 @@ std::vector<std::string> parse_names(std::string_view text) {
   return {names.begin(), names.end()};
 }
 
-std::vector<std::pair<int, int>> parse_layers(std::string_view text) {
+std::vector<std::pair<int, int>> parse_ranges(std::string_view text, std::string_view option, std::string_view noun) {
   std::vector<std::pair<int, int>> ranges;
   for (const std::string_view part : split(text, ',')) {
     const std::size_t dash = part.find('-');
@@ -23,11 +23,14 @@ std::vector<std::pair<int, int>> parse_layers(std::string_view text) {
     if (dash != std::string_view::npos)
       last = dash + 1 < part.size() ? parse_whole<int>(part.substr(dash + 1)) : kLastLayer;
     if (!first || !last || *last < *first)
-      throw UsageError(fmt::format("--layers: '{}' is neither a layer number nor a range such as 0-31 or 8-", part));
+      throw UsageError(
+          fmt::format("{}: '{}' is neither a {} number nor a range such as 0-31 or 8-", option, part, noun));
     ranges.emplace_back(*first, *last);
   }
   return ranges;
 }
+
+std::vector<std::pair<int, int>> parse_layers(std::string_view text) { return parse_ranges(text, "--layers", "layer"); }
 
 QueryChoice parse_queries(std::string_view text) {
   constexpr std::string_view kLast = "last:";

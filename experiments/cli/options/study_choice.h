@@ -12,7 +12,10 @@
 
 namespace attest {
 
-/// "0-31", "0,5,8-11", "8-" (from 8 on). Throws UsageError.
+/// "0-31", "0,5,8-11", "8-" (from 8 on): numbers of what `noun` names. Throws UsageError, which names `option`.
+std::vector<std::pair<int, int>> parse_ranges(std::string_view text, std::string_view option, std::string_view noun);
+
+/// The same of --layers.
 std::vector<std::pair<int, int>> parse_layers(std::string_view text);
 
 /// "all", "last:4", or positions: "1000,2047". Throws UsageError.

@@ -1,13 +1,7 @@
-// The arrays of the map: unpacked when they are first needed. plots/page/packed_values.h has the encoding.
+// The arrays of the map, unpacked when they are first needed, and their numbers as text. plots/page/packed_values.h has the encoding.
 const packedArrays = new Map();
 for (const {model, sample, selector, metric, statistic, digits, text} of namedRows(data.arrays))
   packedArrays.set([model, sample, selector, metric, statistic].join(), {digits, text: data.texts[text], values: null, loading: null});
-
-async function inflate(text) {
-  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
 
 function numberOfCode(code, digits) {
   if (code === 0xffffff) return NaN;
@@ -57,4 +51,38 @@ function numberAt(array, row, head, setting = state.setting) {
   if (!array?.values) return undefined;
   const settings = settingsIn(array);
   return array.values[(row * modelNow().heads + head) * settings + (settings > 1 ? setting : 0)];
+}
+
+const decadeOf = (size) => Number(size.toExponential().split("e")[1]);
+
+/// The decimals that a number stored with so many significant digits has: at most 7, the step of arrays.
+function decimalsOf(stored, digits) {
+  const decade = stored === 0 ? 0 : decadeOf(Math.abs(stored));
+  return Math.min(7, Math.max(0, digits - 1 - decade));
+}
+
+/// `stored` as it is in an array; of a share that is what is missing to 1.
+function storedText(stored, metric, digits) {
+  if (stored === undefined || Number.isNaN(stored)) return DASH;
+  if (!Number.isFinite(stored)) return stored > 0 === !metric.share ? "\u221e" : "\u2212\u221e";
+  if (stored === 0) return metric.share ? "1" : "0";
+  const decimals = decimalsOf(stored, digits);
+  if (metric.share) return (1 - stored).toFixed(decimals);
+  const size = Math.abs(stored);
+  if (size >= 1e6) return stored.toExponential(digits - 1);
+  if (size < 1e-4) return stored.toExponential(Math.max(0, Math.min(digits - 1, decadeOf(size) + 7)));
+  return stored.toFixed(decimals);
+}
+
+/// A number of a cell, rounded as arrays are.
+function cellText(value, metric) {
+  if (value === null) return DASH;
+  const digits = metric.share ? 3 : 4;
+  const stored = metric.share ? 1 - value : value;
+  const rounded = Math.abs(stored) < 10 ** (digits - 7) ? Math.round(stored * 1e7) / 1e7 : Number(stored.toExponential(digits - 1));
+  return storedText(rounded, metric, digits);
+}
+
+function settingText(selector, setting) {
+  return selector.kind === "none" ? DASH : `${selector.kind} ${selector.settings[setting]}`;
 }

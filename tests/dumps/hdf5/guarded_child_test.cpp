@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -15,6 +16,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <new>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -189,6 +192,48 @@ TEST(GuardedChildTest, BoundsMemory) {
   EXPECT_EQ(message, "a.h5: /samples/x: claims more memory than a file of this size can need");
 #endif
 }
+
+#if !defined(__SANITIZE_ADDRESS__)  // its shadow takes more than any limit
+/// What is thrown of `work`'s error in a session that leaves a child less memory than it should have, as `ulimit -v`.
+std::string failure_with_little_memory(const std::function<void()>& work) {
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0) return "no pipe";
+  const pid_t id = fork();
+  if (id == 0) {
+    const rlimit limit{std::size_t{4} << 30, std::size_t{4} << 30};
+    setrlimit(RLIMIT_AS, &limit);
+    std::string said = "nothing";
+    try {
+      run_in_guarded_child(
+          "memory/a.h5", {std::size_t{8} << 30, 2}, [&](ChildOutput&) { work(); }, [](ChildInput&) {});
+    } catch (const LimitError& error) {
+      said = std::string("limit: ") + error.what();
+    } catch (const InputError& error) {
+      said = std::string("input: ") + error.what();
+    }
+    [[maybe_unused]] const ssize_t written = write(ends[1], said.data(), said.size());
+    _exit(0);
+  }
+  close(ends[1]);
+  std::array<char, 1024> text{};
+  const ssize_t count = read(ends[0], text.data(), text.size());
+  close(ends[0]);
+  waitpid(id, nullptr, 0);
+  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
+}
+
+TEST(GuardedChildTest, WithLittleMemoryOnlyFailedAllocationsAreForWantOfIt) {
+  EXPECT_EQ(failure_with_little_memory([] { throw InputError("memory/a.h5: /samples/alloc-3: has no layer"); }),
+            "input: memory/a.h5: /samples/alloc-3: has no layer");
+  EXPECT_TRUE(failure_with_little_memory([] { throw std::bad_alloc(); }).starts_with("limit: memory/a.h5: /: cannot"));
+  EXPECT_TRUE(failure_with_little_memory([] {  // as HDF5 says it, whatever the reader makes of it
+                const hdf5::Lock lock;
+                H5Epush2(H5E_DEFAULT, "f", "f", 1, H5E_ERR_CLS, H5E_RESOURCE, H5E_NOSPACE, "no");
+                throw InputError("memory/a.h5: is damaged, HDF5 says: " + hdf5::take_error_text());
+              })
+                  .starts_with("limit: "));
+}
+#endif
 
 TEST(GuardedChildTest, EndsTheChildWhenItsParentHasEnough) {
   EXPECT_THROW(run_in_guarded_child(

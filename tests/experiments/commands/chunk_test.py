@@ -160,6 +160,7 @@ def test_refused_chunks_leave_no_study(study, tmp_path):
 @pytest.mark.parametrize("more, sentence", [
     (["--units", "0"], "--units and --chunk belong together"),
     (["--chunk", "x"], "--units and --chunk belong together"),
+    (["--chunk", "x", "--units", "3-1"], "--units: '3-1' is neither a unit number nor a range"),
     (["--chunk", "x", "--units", "6"], "--units: the study has units 0 to 5, found 6"),
     (["--chunk", "x", "--units", "0", "-o", "r.h5"], "without --output and --take"),
     ([], "needs --output"),

@@ -1,5 +1,7 @@
 """`attest figures --only head_weights`: numpy recomputes the csv files and tables, the sentences quote them."""
 
+import json
+
 import h5py
 import numpy as np
 import pytest
@@ -185,6 +187,14 @@ def test_what_dense_kv_heads_leave(study):
             f"{none[0]:.3g} to {one[0]:.3g} logits, and the bytes from {100 * none[2]:.1f} to {100 * one[2]:.1f} %") in printed
 
 
+def test_places_of_findings_name_the_head(study, tmp_path):
+    path, _, _ = study
+    said = json.loads(figures(path, tmp_path / "out", "--only", "head_weights", "--json"))
+    places = [finding["place"] for finding in said["experiments"][0]["findings"] if "place" in finding]
+    weights = weights_of(path)
+    assert (places[0]["layer"], places[0]["head"]) == max(weights, key=weights.get) and places[0]["statistic"] is None
+
+
 def test_without_weights_it_says_what_is_missing(tmp_path):
     path = make(tmp_path / "r.h5", [EXACT, ffd()])
     printed = figures(path, tmp_path / "out", "--only", "head_weights", expect=None)
@@ -197,7 +207,11 @@ def test_prompts_without_weights_are_left_out(tmp_path):
     printed = figures(path, tmp_path / "out", "--only", "head_weights")
     assert "over 2 prompts" in printed and "attention on the evidence" not in printed
     assert {r["span_mass"] for r in read_csv(tmp_path / "out/head_weights.csv")} == {"nan"}
-    assert "attention on the evidence" not in {r["by"] for r in read_csv(tmp_path / "out/head_weights_kept_dense.csv")}
+    rows = read_csv(tmp_path / "out/head_weights_kept_dense.csv")
+    assert "attention on the evidence" not in {r["by"] for r in rows}
+    none = next(r for r in rows if r["label"] == "ffd" and r["dense_kv_heads"] == "0")
+    io = [sample["ffd/io_ratio"][..., 1].astype(float).ravel() for name, sample in samples(path) if name in ("a", "b")]
+    assert same(none, "io_ratio", np.nanmean(np.concatenate(io))), "bytes are of the prompts whose errors stand beside them"
 
 
 def test_bytes_that_results_lack_are_not_in_the_sentence(tmp_path):

@@ -51,6 +51,12 @@ def test_maps_are_means_of_heads(study):
                 assert same(row, metric, np.mean(found)), (gqa, row)
 
 
+def test_a_policy_of_any_name_is_no_path(tmp_path):
+    path = make(tmp_path / "r.h5", [ffd(gqa="../a/b")])
+    figures(path, tmp_path / "out", "--only", "headwise")
+    assert (tmp_path / "out/headwise_..-a-b.csv").is_file()
+
+
 def test_sentences_quote_the_table(study):
     _, out, said = study
     row = next(r for r in read_csv(out / "headwise_table.csv") if (r["label"], r["sample"]) == ("heads", "all"))

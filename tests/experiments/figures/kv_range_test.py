@@ -116,3 +116,12 @@ def test_the_dump_is_gone(tmp_path):
     path = make_study(tmp_path, ["exact", "kv=kv_cache:k=fp8_e4m3"], layers=1, tokens=300, samples=1)
     (tmp_path / "r_dump.h5").unlink()
     assert reason(path, tmp_path / "out", "kv_range")[0].startswith("needs the dump of the study: ")
+
+
+def test_a_dump_with_other_samples_is_no_dump_of_nan(tmp_path):
+    path = make_study(tmp_path, ["exact", "kv=kv_cache:k=fp8_e4m3"], layers=1, tokens=300, samples=1)
+    with h5py.File(path, "r+") as file:
+        (sample,) = file["dumps/0/samples"].values()
+        sample.attrs["num_tokens"] = 301
+    assert "r_dump.h5 does not hold layer 0 of sample '" in (said := reason(path, tmp_path / "out", "kv_range")[0])
+    assert said.endswith("with 301 tokens")

@@ -2,6 +2,7 @@
 
 import re
 
+import h5py
 import numpy as np
 import pytest
 from study_maker import blocks, figures, make, pooled, read_csv, same
@@ -58,6 +59,18 @@ def test_sentences_quote_the_table(study):
     ours, theirs = (100 * np.mean([float(rows[t, *which]["io_ratio"]) for t in ("needle", "words")]) for which in (("ffd", "5"), ("quest", "50%")))
     assert f"ffd at delta 5 has a higher mean recall than quest at budget 50% in {above} of 2 tasks ({ours:.1f} against {theirs:.1f} % of the bytes" in said
     assert not re.search(r"Of 2 tasks, best", said), "an oracle is no method"
+
+
+def test_a_grid_without_the_papers_settings_is_told(study, tmp_path):
+    _, out, _ = study
+    assert "none of the papers" not in (out / "captions.md").read_text()
+    path = make(tmp_path / "few.h5", [ffd(), quest()], TASKS)
+    with h5py.File(path, "r+") as file:
+        for sample in file["dumps/0/samples"].values():
+            sample["ffd/settings"][...] = [1, 2, 3]
+            sample["ffd/setting_labels"][...] = ["1", "2", "3"]
+    figures(path, tmp_path / "few", "--only", "task_fidelity")
+    assert "The grid of ffd has none of the papers' settings: all settings are shown." in (tmp_path / "few/captions.md").read_text()
 
 
 def test_without_spans_only_their_columns_are_undefined(tmp_path):

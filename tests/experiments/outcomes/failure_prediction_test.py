@@ -1,11 +1,14 @@
 """failure_prediction: plain numpy recomputes its numbers from the cells; planted truths; too few failures."""
 
+import contextlib
 import functools
+import os
+import subprocess
 
 import h5py
 import numpy as np
 import pytest
-from attest_program import attest, run_attest
+from attest_program import ATTEST, attest, run_attest
 from csv_rows import NUMBER, read_csv
 from near import CLOSE
 from outcome_figures import row_of, said, table, texts
@@ -296,6 +299,21 @@ def test_results_without_spans_have_predictors_without(tmp_path):
     report = said(write_results(tmp_path / "r.h5", bad, spans=False), write_tasks(tmp_path / "t.h5", failed), "-o", tmp_path / "out")
     assert {r["spans"] for r in table(tmp_path / "out", "auc")} == {"without"}
     assert any(t.startswith("Target lse_error.max<=") for t in texts(report)), texts(report)
+
+
+def test_threads_are_as_many_as_asked(study, tmp_path):
+    def most(threads):
+        """The most threads that the process has at a time: those, and the few that any run of the program has."""
+        command = [ATTEST, "figures", *map(str, study.paths), "-o", str(tmp_path / f"{threads}"), "--only", "failure_prediction", "--threads", str(threads)]
+        found = 0
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            while process.poll() is None:
+                with contextlib.suppress(FileNotFoundError):  # it has ended
+                    found = max(found, len(os.listdir(f"/proc/{process.pid}/task")))
+        assert process.returncode == 0
+        return found
+
+    assert most(12) - most(8) == 4
 
 
 def test_the_same_every_time(study, tmp_path):

@@ -23,6 +23,8 @@ TEST(StudyChoice, Layers) {
     EXPECT_THROW(parse_layers(text), UsageError) << text;
   EXPECT_EQ(message_of<UsageError>([] { parse_layers("0,3-1"); }),
             "--layers: '3-1' is neither a layer number nor a range such as 0-31 or 8-");
+  EXPECT_EQ(message_of<UsageError>([] { parse_ranges("3-1", "--units", "unit"); }),
+            "--units: '3-1' is neither a unit number nor a range such as 0-31 or 8-");
 }
 
 TEST(StudyChoice, Queries) {
