@@ -26,10 +26,14 @@ ORDER = """
     dumps/base dumps dumps/hdf5 dumps/format dumps/synthetic dumps/inspect
     kernels kernels/device kernels/quantize kernels/kv_formats kernels/rank kernels/attention kernels/selectors
     kernels/decode/base kernels/decode/reference kernels/decode/fused kernels/decode kernels/decode/baselines
-    analysis/study analysis/metrics analysis/results analysis/layer analysis/audit analysis/cuda analysis/torch analysis/torch_ops analysis/statistics
+    analysis/study analysis/metrics analysis/results analysis/layer analysis/audit analysis/cuda analysis/torch
+    analysis/torch_ops analysis/statistics
     analysis/decode_bench analysis/validation analysis/outcomes analysis/run
     plots plots/page
-    experiments/cli/process experiments/cli/parse experiments/cli/output experiments/cli/options experiments/cli/study experiments/bench experiments/study_view experiments/figures experiments/decode experiments/throughput experiments/outcomes experiments/tables experiments/compare experiments/claims experiments/validation experiments/report experiments/audit
+    experiments/cli/process experiments/cli/parse experiments/cli/output experiments/cli/options
+    experiments/cli/study experiments/bench experiments/study_view experiments/figures experiments/decode
+    experiments/throughput experiments/outcomes experiments/tables experiments/compare experiments/claims
+    experiments/validation experiments/report experiments/audit
     experiments/catalogue experiments/inspect experiments/commands
     experiments
 """.split()
@@ -40,7 +44,8 @@ LIBRARIES = {
     "xxHash": (r"xxh(ash|3)\.h", {"dumps"}),
     "zlib": (r"zlib\.h", {"dumps", "plots"}),
     "LibTorch": (r"(torch|ATen|c10)/.*", {"analysis"}),
-    "CUDA": (r"(cu(da|b|blas|rand|tlass)\w*(/|\.h)|thrust/|nv/|mma\.h|cooperative_groups).*", {"kernels", "analysis", "experiments"}),
+    "CUDA": (r"(cu(da|b|blas|rand|tlass)\w*(/|\.h)|thrust/|nv/|mma\.h|cooperative_groups).*",
+             {"kernels", "analysis", "experiments"}),
     "CLI11": (r"CLI/.*", {"experiments"}),
     "toml++": (r"toml\+\+/.*", {"experiments"}),
     "GoogleTest": (r"(gtest|gmock)/.*", set()),
@@ -88,7 +93,8 @@ def test_includes_follow_the_edges(folder):
 
 @pytest.mark.parametrize("folder", ["dumps", "kernels", "analysis", "experiments"])
 def test_the_table_of_a_readme_has_the_order(folder):
-    text = (ROOT / folder / "README.md").read_text().split("`decode/base/`")[0]  # a second table begins with what callers use
+    # a second table begins with what callers use
+    text = (ROOT / folder / "README.md").read_text().split("`decode/base/`")[0]
     rows = re.findall(r"^\| (`[\w/]+/`(?:, `\w+/`)*) +\|", text, re.MULTILINE)
     listed = [f"{folder}/{name}" for row in rows for name in re.findall(r"`([\w/]+)/`", row)]
     placed = [ORDER.index(name) for name in listed if name in ORDER]
@@ -109,7 +115,8 @@ def test_hdf5_does_not_come_in_through_another_header(folder):
                 continue
             seen.add(header)
             for style, name in includes(ROOT / header):
-                assert not re.fullmatch(LIBRARIES["HDF5"][0], name), f"{path.relative_to(ROOT)} gets {name} through {header}"
+                assert not re.fullmatch(LIBRARIES["HDF5"][0], name), (f"{path.relative_to(ROOT)} gets {name} through "
+                                                                      f"{header}")
                 if style == '"':
                     open_headers.append(name)
 
@@ -126,8 +133,10 @@ def test_only_torch_sources_see_torch():
     pattern = LIBRARIES["LibTorch"][0]
     for path in sources("analysis"):
         # A header that includes torch's counts as one of torch's.
-        if any(re.fullmatch(pattern, name) or re.fullmatch(r"analysis/torch_ops/torch_\w+\.h", name) for _, name in includes(path)):
-            assert re.fullmatch(r"torch_\w+\.(cpp|h)", path.name), f"{path.relative_to(ROOT)}: name it torch_*, or leave torch out"
+        if any(re.fullmatch(pattern, name) or re.fullmatch(r"analysis/torch_ops/torch_\w+\.h", name)
+               for _, name in includes(path)):
+            assert re.fullmatch(r"torch_\w+\.(cpp|h)", path.name), (f"{path.relative_to(ROOT)}: name it torch_*, or "
+                                                                    "leave torch out")
 
 
 @pytest.mark.parametrize(
