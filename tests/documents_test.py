@@ -8,7 +8,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 MADE = ROOT / "experiments/claims/DEMO.md"  # as the program writes it
 FOLDERS = ["dumps", "kernels", "analysis", "plots", "experiments", "tests"]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(p for folder in FOLDERS for p in sorted((ROOT / folder).rglob("*.md")))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md",
+             *(p for folder in FOLDERS for p in sorted((ROOT / folder).rglob("*.md")))]
 
 
 def prose(path):
@@ -75,13 +76,16 @@ def is_there(name, path):
     last = name.rpartition("/")[2]
     if last in OTHERS or PLACE_HOLDER.match(last):
         return True
-    return any((folder / name).exists() for folder in path.parents if folder.is_relative_to(ROOT)) if "/" in name else name in NAMES
+    return any(
+        (folder / name).exists() for folder in path.parents
+        if folder.is_relative_to(ROOT)) if "/" in name else name in NAMES
 
 
 def test_files_that_are_named_exist():
     read = [*DOCUMENTS[:2], *(path for path in FILES if path.suffix in {".md", *COMMENTS})]
     assert len(read) > 1000
-    unknown = [f"{path.relative_to(ROOT)}: {name}" for path in read for line in words(path) for name in NAMED.findall(line)
+    unknown = [f"{path.relative_to(ROOT)}: {name}" for path in read for line in words(path)
+               for name in NAMED.findall(line)
                if not is_there(name, path)]
     assert not unknown
 
@@ -92,7 +96,9 @@ def test_a_file_that_is_named_is_found():
 
 
 @pytest.mark.parametrize("name, there", [
-    ("selectors/ffd.cpp", True), ("kernels/selectors/ffd.cpp", True), ("../selectors/ffd.cpp", True), ("ffd.cpp", True), ("selectors/NAME.cpp", True),
-    ("evaluation/quest_attention.py", True), ("decode/ffd.cpp", False), ("base/error.h", False), ("ffd_of_old.cpp", False)])
+    ("selectors/ffd.cpp", True), ("kernels/selectors/ffd.cpp", True), ("../selectors/ffd.cpp", True), ("ffd.cpp", True),
+    ("selectors/NAME.cpp", True),
+    ("evaluation/quest_attention.py", True), ("decode/ffd.cpp", False), ("base/error.h", False),
+    ("ffd_of_old.cpp", False)])
 def test_a_path_is_one_from_a_folder_of_the_document(name, there):
     assert is_there(name, ROOT / "kernels/quantize/ffd_thumbnail.h") == there

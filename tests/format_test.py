@@ -1,5 +1,5 @@
 """Every source has the layout of .clang-format, by the pinned version of clang-format: others break other lines. The
-lines of sources, of CMake, of shell scripts and of the Python package have at most 120 columns."""
+lines of sources, of CMake, of shell scripts, of Python and of requirements have at most 120 columns."""
 
 import re
 import subprocess
@@ -19,7 +19,8 @@ def pinned_version():
 
 
 SOURCES = ("*.h", "*.cpp", "*.cu", "*.cuh")
-SCRIPTS = ("*.cmake", "*CMakeLists.txt", "*.sh", "attest", "tests/run", ".ci/run", "experiments/python/*.py")
+SCRIPTS = ("*.cmake", "*CMakeLists.txt", "*.sh", "attest", "tests/run", ".ci/run", "*.py", "*.toml",
+           "*requirements*.txt")
 
 
 def files(patterns):

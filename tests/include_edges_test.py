@@ -40,7 +40,8 @@ LIBRARIES = {
     "xxHash": (r"xxh(ash|3)\.h", {"dumps"}),
     "zlib": (r"zlib\.h", {"dumps", "plots"}),
     "LibTorch": (r"(torch|ATen|c10)/.*", {"analysis"}),
-    "CUDA": (r"(cu(da|b|blas|rand|tlass)\w*(/|\.h)|thrust/|nv/|mma\.h|cooperative_groups).*", {"kernels", "analysis", "experiments"}),
+    "CUDA": (r"(cu(da|b|blas|rand|tlass)\w*(/|\.h)|thrust/|nv/|mma\.h|cooperative_groups).*",
+             {"kernels", "analysis", "experiments"}),
     "CLI11": (r"CLI/.*", {"experiments"}),
     "toml++": (r"toml\+\+/.*", {"experiments"}),
     "GoogleTest": (r"(gtest|gmock)/.*", set()),
@@ -88,7 +89,8 @@ def test_includes_follow_the_edges(folder):
 
 @pytest.mark.parametrize("folder", ["dumps", "kernels", "analysis", "experiments"])
 def test_the_table_of_a_readme_has_the_order(folder):
-    text = (ROOT / folder / "README.md").read_text().split("`decode/base/`")[0]  # a second table begins with what callers use
+    # a second table begins with what callers use
+    text = (ROOT / folder / "README.md").read_text().split("`decode/base/`")[0]
     rows = re.findall(r"^\| (`[\w/]+/`(?:, `\w+/`)*) +\|", text, re.MULTILINE)
     listed = [f"{folder}/{name}" for row in rows for name in re.findall(r"`([\w/]+)/`", row)]
     placed = [ORDER.index(name) for name in listed if name in ORDER]
@@ -98,9 +100,11 @@ def test_the_table_of_a_readme_has_the_order(folder):
 def test_scripts_of_any_page_need_none_of_the_report():
     """A browser has one scope for all: a name that only the report's scripts declare is missing in another page."""
     declared = lambda text: set(re.findall(r"^(?:async )?(?:function|const|let) (\w+)", text, re.MULTILINE))
-    texts = {folder: "\n".join(path.read_text() for path in sorted((ROOT / folder).glob("*.js"))) for folder in ("plots/page", "experiments/report/page")}
+    texts = {folder: "\n".join(path.read_text() for path in sorted((ROOT / folder).glob("*.js")))
+             for folder in ("plots/page", "experiments/report/page")}
     calls = set(re.findall(r"(?<!\.)\b(\w+)\(", texts["plots/page"]))
-    assert "inflate" in calls and not calls & (declared(texts["experiments/report/page"]) - declared(texts["plots/page"]))
+    assert "inflate" in calls and not calls & (
+        declared(texts["experiments/report/page"]) - declared(texts["plots/page"]))
 
 
 def test_the_order_names_every_folder_with_sources():
@@ -117,7 +121,8 @@ def test_hdf5_does_not_come_in_through_another_header(folder):
                 continue
             seen.add(header)
             for style, name in includes(ROOT / header):
-                assert not re.fullmatch(LIBRARIES["HDF5"][0], name), f"{path.relative_to(ROOT)} gets {name} through {header}"
+                assert not re.fullmatch(LIBRARIES["HDF5"][0], name), (f"{path.relative_to(ROOT)} gets {name} through "
+                                                                      f"{header}")
                 if style == '"':
                     open_headers.append(name)
 
@@ -134,8 +139,10 @@ def test_only_torch_sources_see_torch():
     pattern = LIBRARIES["LibTorch"][0]
     for path in sources("analysis"):
         # A header that includes torch's counts as one of torch's.
-        if any(re.fullmatch(pattern, name) or re.fullmatch(r"analysis/torch_ops/torch_\w+\.h", name) for _, name in includes(path)):
-            assert re.fullmatch(r"torch_\w+\.(cpp|h)", path.name), f"{path.relative_to(ROOT)}: name it torch_*, or leave torch out"
+        if any(re.fullmatch(pattern, name) or re.fullmatch(r"analysis/torch_ops/torch_\w+\.h", name)
+               for _, name in includes(path)):
+            assert re.fullmatch(r"torch_\w+\.(cpp|h)", path.name), (f"{path.relative_to(ROOT)}: name it torch_*, or "
+                                                                    "leave torch out")
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,10 @@ from attest_program import attest
 ROOT = Path(__file__).resolve().parent.parent
 # The preset that this machine gets by default.
 PRESET = "release" if any(os.path.exists(device) for device in ("/dev/nvidiactl", "/dev/dxg")) else "cpu"
-FOLDERS = ["dumps", "kernels/attention", "analysis", "experiments/cli/parse", "experiments/python/attest/__pycache__", "plots", "cmake"]
-FILES = ["CMakeLists.txt", "CMakePresets.json", "requirements.txt", "kernels/attention/scores.cpp", "experiments/python/attest/run.py",
+FOLDERS = ["dumps", "kernels/attention", "analysis", "experiments/cli/parse", "experiments/python/attest/__pycache__",
+           "plots", "cmake"]
+FILES = ["CMakeLists.txt", "CMakePresets.json", "requirements.txt", "kernels/attention/scores.cpp",
+         "experiments/python/attest/run.py",
          "experiments/python/attest/__pycache__/run.pyc", ".git/logs/HEAD"]
 
 BUILD = r"""#!/usr/bin/env bash
@@ -158,8 +160,10 @@ def test_without_cuda_is_another_build(checkout):
 
 
 @pytest.mark.parametrize("command, needs", [
-    ("capture m", True), ("tasks --model=m", True), ("bench study", True), ("bench kernel", True), ("bench model", True), ("run d.h5", False),
-    ("--version", False), ("bench", False), ("bench stdy", False), ("tasks", False), ("capture", False), ("prompts", False)])
+    ("capture m", True), ("tasks --model=m", True), ("bench study", True), ("bench kernel", True),
+    ("bench model", True), ("run d.h5", False),
+    ("--version", False), ("bench", False), ("bench stdy", False), ("tasks", False), ("capture", False),
+    ("prompts", False)])
 def test_torch_is_brought_by_the_first_command_that_takes_it(checkout, command, needs):
     """Not by one that can only say its usage."""
     call(checkout / "attest", "list")
@@ -169,9 +173,12 @@ def test_torch_is_brought_by_the_first_command_that_takes_it(checkout, command, 
 
 
 @pytest.mark.parametrize("arguments, needs", [
-    (["--json", "tasks", "-o", "t"], "--torch"), (["--quiet", "capture", "m"], "--torch"), (["--quiet", "capture", "m.gguf"], "--llama-cpp"),
-    (["--device", "cuda", "run", "d.h5", "--dask", "local:2"], "--cluster"), (["--device=cuda", "--seed", "3", "bench", "study"], "--torch"),
-    (["--config", "run", "--threads", "2", "--device-memory", "50%", "prompts", "-o", "p"], "--tokenizers"), (["--config", "tasks", "list"], ""),
+    (["--json", "tasks", "-o", "t"], "--torch"), (["--quiet", "capture", "m"], "--torch"),
+    (["--quiet", "capture", "m.gguf"], "--llama-cpp"),
+    (["--device", "cuda", "run", "d.h5", "--dask", "local:2"], "--cluster"),
+    (["--device=cuda", "--seed", "3", "bench", "study"], "--torch"),
+    (["--config", "run", "--threads", "2", "--device-memory", "50%", "prompts", "-o", "p"], "--tokenizers"),
+    (["--config", "tasks", "list"], ""),
     (["--seed", "capture"], ""), (["--seed"], ""), (["--json", "tasks", "--help"], "")])
 def test_common_options_may_stand_before_the_command(checkout, arguments, needs):
     result = call(checkout / "attest", *arguments)
@@ -183,7 +190,8 @@ def test_the_common_options_that_take_a_value_are_known():
     """The launcher cannot ask the program, which may not be there."""
     text = attest("--help").stdout
     known, = re.findall(r"^ +(--.*)\) shift ;;$", (ROOT / "attest").read_text(), re.MULTILINE)
-    assert sorted(known.split(" | ")) == sorted(re.findall(r"^  (--[a-z-]+) [A-Z]", text.partition("Subcommands:")[0], re.MULTILINE))
+    assert sorted(known.split(" | ")) == sorted(re.findall(r"^  (--[a-z-]+) [A-Z]", text.partition("Subcommands:")[0],
+                                                           re.MULTILINE))
 
 
 @pytest.mark.parametrize("arguments", [["bench", "study", "--no-peer"], ["capture", "--help"], ["bench", "-h"]])
@@ -230,7 +238,8 @@ def test_a_checkout_that_cannot_be_written_is_said_to_be(checkout, program):
     (checkout / "build").write_text("no folder can be made here, not even by root")
     result = call(checkout / program, "list")
     assert result.returncode == 5
-    assert result.stderr == (f"attest: {checkout}/build/{PRESET} cannot be written, so nothing can be built there: make {checkout}/build "
+    assert result.stderr == (f"attest: {checkout}/build/{PRESET} cannot be written, so nothing can be built there: "
+                             f"make {checkout}/build "
                              "writable, or build in a copy of the checkout\n")
 
 
@@ -287,7 +296,8 @@ def test_a_program_for_another_processor_is_built_anew(checkout):
     machine = checkout / "build/release/machine"
     ours = machine.read_text()
     machine.write_text("model name : another\n")
-    assert "build/release was compiled for another processor or GPU" in call(checkout / "attest", ATTEST_CUDA="1").stderr
+    assert "build/release was compiled for another processor or GPU" in call(checkout / "attest",
+                                                                             ATTEST_CUDA="1").stderr
     assert machine.read_text() == ours
     call(checkout / "attest", ATTEST_CUDA="1")
     calls = (checkout / "cmake_calls").read_text().splitlines()
@@ -295,10 +305,13 @@ def test_a_program_for_another_processor_is_built_anew(checkout):
 
 
 @pytest.mark.parametrize("before, now, cache, differs", [
-    ("A", "A", "", False), ("A", "B", "", True), ("A\nGPU 1", "A\nGPU 1", "", False), ("A\nGPU 1", "A\nGPU 2", "", True),
-    ("A", "A\nGPU 1", "", False), ("A\nGPU 1", "A", "", False), (None, "A", "", False), ("A", "B", "ATTEST_NATIVE:BOOL=OFF\n", False)])
+    ("A", "A", "", False), ("A", "B", "", True), ("A\nGPU 1", "A\nGPU 1", "", False),
+    ("A\nGPU 1", "A\nGPU 2", "", True),
+    ("A", "A\nGPU 1", "", False), ("A\nGPU 1", "A", "", False), (None, "A", "", False),
+    ("A", "B", "ATTEST_NATIVE:BOOL=OFF\n", False)])
 def test_which_machine_needs_a_build_of_its_own(checkout, before, now, cache, differs):
-    """A build that was made where there is no GPU has code for all of them, and ATTEST_NATIVE=OFF for all processors."""
+    """A build that was made where there is no GPU has code for all of them, and ATTEST_NATIVE=OFF for all
+    processors."""
     folder = checkout / "build/release"
     folder.mkdir(parents=True)
     (folder / "CMakeCache.txt").write_text(cache)
@@ -311,6 +324,7 @@ def test_which_machine_needs_a_build_of_its_own(checkout, before, now, cache, di
 def test_calls_at_the_same_time_build_once(checkout):
     build_with_a_stub_of_cmake(checkout)
     variables = {k: v for k, v in os.environ.items() if not k.startswith("ATTEST_")}
-    ranks = [subprocess.Popen([checkout / "attest", "list"], env=variables, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    ranks = [subprocess.Popen([checkout / "attest", "list"], env=variables, stderr=subprocess.PIPE, text=True)
+             for _ in range(4)]
     assert [rank.communicate(timeout=30)[1] is not None and rank.returncode for rank in ranks] == [3] * 4
     assert len((checkout / "cmake_calls").read_text().splitlines()) == 2, "configure and build"

@@ -22,7 +22,8 @@ def duplicates(headers):
 
 def test_every_type_has_one_header():
     headers = [(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))
-               for folder in FOLDERS for suffix in ("h", "cuh") for path in sorted((ROOT / folder).rglob(f"*.{suffix}"))]
+               for folder in FOLDERS for suffix in ("h", "cuh")
+               for path in sorted((ROOT / folder).rglob(f"*.{suffix}"))]
     assert len(headers) > 200
     assert not duplicates(headers)
 

@@ -24,7 +24,8 @@ set_tests_properties(google PROPERTIES SKIP_RETURN_CODE 77)
 
 
 def test_help_sets_nothing_up():
-    shown = subprocess.run([ROOT / "tests/run", "--help"], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"})
+    shown = subprocess.run([ROOT / "tests/run", "--help"], capture_output=True, text=True,
+                           env={"PATH": "/usr/bin:/bin"})
     assert shown.returncode == 0 and shown.stderr == ""
     for option in ("--all", "--gpu", "--help", "-R REGEX", "ATTEST_CUDA"):
         assert option in shown.stdout
@@ -53,10 +54,12 @@ def run(checkout, *arguments):
 @pytest.mark.parametrize("arguments, lines", [
     ((), ["  3 are labelled slow (tests/run --all runs them)", "  1 are labelled torch (tests/run --all runs them)",
           "1 passed, 0 failed, 4 skipped"]),
-    (("-R", "^[abd]$"), ["  1 are labelled slow (tests/run --all runs them)", "  1 are labelled torch (tests/run --all runs them)",
+    (("-R", "^[abd]$"), ["  1 are labelled slow (tests/run --all runs them)", "  1 are labelled torch (tests/run --all "
+                                                                              "runs them)",
                          "1 passed, 0 failed, 2 skipped"]),
     (("-LE", "torch"), ["  2 are labelled slow (tests/run --all runs them)", "1 passed, 0 failed, 2 skipped"]),
-    (("--label-exclude=slow",), ["  1 are labelled torch (tests/run --all runs them)", "1 passed, 0 failed, 1 skipped"]),
+    (("--label-exclude=slow",), [
+        "  1 are labelled torch (tests/run --all runs them)", "1 passed, 0 failed, 1 skipped"]),
     (("-LE", "slow", "--label-exclude", "torch"), ["  2 are labelled slow (tests/run --all runs them)",
         "  1 are labelled torch (tests/run --all runs them)", "1 passed, 0 failed, 3 skipped"]),
     (("--all", "-LE", "torch"), ["3 passed, 0 failed, 0 skipped"]),
@@ -64,7 +67,8 @@ def run(checkout, *arguments):
 def test_what_is_left_out_is_counted_of_what_was_asked_for(checkout, arguments, lines):
     done = run(checkout, *arguments)
     assert done.returncode == 0, done.stderr
-    found = [line for line in done.stdout.splitlines() if line.startswith("  ") and "labelled" in line or line == lines[-1]]
+    found = [line for line in done.stdout.splitlines() if line.startswith("  ") and "labelled" in line
+             or line == lines[-1]]
     assert found == lines
 
 
@@ -86,10 +90,13 @@ def test_fails(n): assert FAILS == 0 or n
 
 
 @pytest.mark.parametrize("script, last", [
-    (PYTHON.replace("FAILS", "0"), "4 passed, 0 failed, 1 skipped"), (PYTHON.replace("FAILS", "1"), "3 passed, 1 failed, 1 skipped"),
-    ("import warnings\nimport pytest\ndef test_it():\n    warnings.warn('w')\n    pytest.skip('no torch here')", "0 passed, 0 failed, 1 skipped"),
+    (PYTHON.replace("FAILS", "0"), "4 passed, 0 failed, 1 skipped"),
+    (PYTHON.replace("FAILS", "1"), "3 passed, 1 failed, 1 skipped"),
+    ("import warnings\nimport pytest\ndef test_it():\n    warnings.warn('w')\n    pytest.skip('no torch here')",
+     "0 passed, 0 failed, 1 skipped"),
     ("import pytest\npytest.skip('no torch here', allow_module_level=True)", "0 passed, 0 failed, 1 skipped"),
-    ("raise ImportError", "0 passed, 1 failed, 0 skipped"), ("import os\ndef test_it(): os._exit(1)", "0 passed, 1 failed, 0 skipped")])
+    ("raise ImportError", "0 passed, 1 failed, 0 skipped"), ("import os\ndef test_it(): os._exit(1)",
+                                                             "0 passed, 1 failed, 0 skipped")])
 def test_the_tests_of_a_script_are_counted(script, last, tmp_path):
     """As tests/CMakeLists.txt runs them."""
     (tmp_path / "a_test.py").write_text(script)
@@ -109,7 +116,8 @@ GOOGLE = """<testsuites tests="5" failures="{failures}" disabled="1" name="AllTe
 <skipped message="X_test.cpp:4&#x0A;no such&#x0A;file system"><![CDATA[X_test.cpp:4
 no such
 file system]]></skipped></testcase>
-<testcase name="D" status="run" result="skipped" classname="A"><skipped message="X_test.cpp:5&#x0A;">a</skipped></testcase>
+<testcase name="D" status="run" result="skipped" classname="A">
+<skipped message="X_test.cpp:5&#x0A;">a</skipped></testcase>
 <testcase name="E" status="run" result="completed" classname="A">{failure}</testcase>
 <testcase name="DISABLED_F" status="notrun" result="suppressed" classname="A" />
 </testsuite></testsuites>"""  # of GoogleTest 1.12
@@ -121,28 +129,34 @@ file system]]></skipped></testcase>
 def test_the_tests_of_a_suite_are_counted(failures, program, last, tmp_path):
     report = tmp_path / "reports/kernels/All/A.xml"
     report.parent.mkdir(parents=True)
-    report.write_text(GOOGLE.format(failures=failures, failure=failures * '<failure message="X_test.cpp:6"/><failure message="X_test.cpp:7"/>'))
+    report.write_text(
+        GOOGLE.format(
+            failures=failures, failure=failures * '<failure message="X_test.cpp:6"/><failure message="X_test.cpp:7"/>'))
     code, lines = summary(tmp_path, f"add_test(kernels/All/A {program})")
     assert (code, lines[-1]) == (program == "false", last)
-    assert lines[:-1] == (["Skipped:", "  1 says: no such file system", "  1 says: no reason given"] if "2 skipped" in last else [])
+    assert lines[:-1] == (["Skipped:", "  1 says: no such file system", "  1 says: no reason given"]
+                          if "2 skipped" in last else [])
 
 
 def summary(folder, tests, *left_out):
     (folder / "CTestTestfile.cmake").write_text(tests)
     ctest = CTEST if CTEST.exists() else shutil.which("ctest")
     subprocess.run([ctest, "--output-junit", "tests.xml"], cwd=folder, capture_output=True)
-    done = subprocess.run([sys.executable, ROOT / "tests/summary.py", "tests.xml", *left_out], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, ROOT / "tests/summary.py", "tests.xml", *left_out], cwd=folder,
+                          capture_output=True, text=True)
     return done.returncode, done.stdout.splitlines()
 
 
 def test_what_was_skipped_is_said_with_its_reason(tmp_path):
     code, lines = summary(tmp_path, TESTS, "12 need a GPU")
     assert code == 1
-    assert lines == ["Skipped:", "  12 need a GPU", "  1 says: no torch here", "  1 says: no ssh", "  1 says: no such file system",
+    assert lines == ["Skipped:", "  12 need a GPU", "  1 says: no torch here", "  1 says: no ssh",
+                     "  1 says: no such file system",
                      "1 passed, 2 failed, 15 skipped"]
 
 
 @pytest.mark.parametrize("tests, code, last", [
-    ("add_test(good true)", 0, ["1 passed, 0 failed, 0 skipped"]), ("", 1, ["No test ran.", "0 passed, 0 failed, 0 skipped"])])
+    ("add_test(good true)", 0, ["1 passed, 0 failed, 0 skipped"]), ("", 1, ["No test ran.", "0 passed, 0 failed, 0 "
+                                                                                            "skipped"])])
 def test_a_run_is_good_only_if_a_test_passed(tests, code, last, tmp_path):
     assert summary(tmp_path, tests) == (code, last)

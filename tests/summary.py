@@ -3,8 +3,8 @@ nothing ran or something failed.
 
     tests/summary.py tests.xml ["N REASON" of tests that ctest was not asked for]...
 
-To ctest a script of pytest is one test, and so is a suite of GoogleTest on a GPU. Their own tests are counted where their
-report is there, reports/NAME.xml beside tests.xml: some of them may be skipped.
+To ctest a script of pytest is one test, and so is a suite of GoogleTest on a GPU. Their own tests are counted where
+their report is there, reports/NAME.xml beside tests.xml: some of them may be skipped.
 """
 import ast
 import collections

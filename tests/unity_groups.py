@@ -14,7 +14,8 @@ MOST = 6
 NAMES = re.compile(
     r"^(?:template <[^\n]*> ?\n?)?(?:(?:struct|class|enum class|enum) (?P<type>\w+)|using (?P<alias>\w+) =|"
     r"TEST(?:_[FP])?\((?P<test>\w+, \w+)\)|"
-    r"(?!return|using|namespace|TEST|INSTANTIATE)[A-Za-z_][\w:<>,&*\[\] ]*?[ &*](?P<value>\w+)(?:\(|\[| =|\{|;))", re.MULTILINE)
+    r"(?!return|using|namespace|TEST|INSTANTIATE)[A-Za-z_][\w:<>,&*\[\] ]*?[ &*](?P<value>\w+)(?:\(|\[| =|\{|;))",
+    re.MULTILINE)
 
 
 FURTHER = re.compile(r"^\S.*?, (k[A-Z]\w*) =", re.MULTILINE)  # constants of one declaration

@@ -40,7 +40,8 @@ def home(wheel, tmp_path_factory):
     folder = tmp_path_factory.mktemp("home")
     call(sys.executable, "-m", "venv", folder / "env", check=True)
     pip = [folder / "env/bin/pip", "install", "--disable-pip-version-check"]
-    if call(*pip, "--dry-run", "--no-deps", "numpy").returncode:  # of any version: a wrong pin of ours is no lack of network
+    # of any version: a wrong pin of ours is no lack of network
+    if call(*pip, "--dry-run", "--no-deps", "numpy").returncode:
         pytest.skip("pip finds no numpy: no network")
     done = call(*pip, f"attest[results] @ file://{wheel}")
     assert done.returncode == 0, done.stderr
@@ -56,7 +57,8 @@ def test_a_wheel_is_for_any_python_and_knows_no_place(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         assert str(ROOT).encode() not in archive.read("attest/bin/attest")
-    assert {"attest/bin/attest", "attest/dumps/demo.h5", "attest/capture/__main__.py", "attest/results/__init__.py"} <= set(names)
+    assert {"attest/bin/attest", "attest/dumps/demo.h5", "attest/capture/__main__.py",
+            "attest/results/__init__.py"} <= set(names)
     assert not [name for name in names if name.endswith((".md", ".pyc"))]
 
 
@@ -67,7 +69,9 @@ def test_the_command(home):
     done = attest(home, "run", "d.h5", "-o", "r.h5", "--selector", "ffd", "--delta", "3,5")
     assert done.returncode == 0, done.stderr
     assert attest(home, "run", "d.h5", "-o", "r.h5").returncode == 5, "exit codes are the program's"
-    assert attest(home, "inspect", home / "env/lib/python3.{}/site-packages/attest/dumps/demo.h5".format(sys.version_info[1])).returncode == 0
+    assert attest(
+        home, "inspect", home / "env/lib/python3.{}/site-packages/attest/dumps/demo.h5".format(
+            sys.version_info[1])).returncode == 0
 
 
 def test_commands_of_python(home):

@@ -14,7 +14,9 @@ def table(metrics):
     lines = ["| metric | axes | unit | better | definition |", "|---|---|---|---|---|"]
     for metric in metrics:
         better = "" if metric["better"] == "neither" else metric["better"]
-        lines.append(f"| {metric['name']} | {', '.join(metric['axes'])} | {metric['unit']} | {better} | {metric['definition']} |")
+        lines.append(
+            f"| {metric['name']} | {', '.join(metric['axes'])} | {metric['unit']} | {better} | "
+            f"{metric['definition']} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,5 @@
-"""cmake/build.sh sets up a compiler for CUDA for the presets that build with CUDA, and for no others; it says what failed."""
+"""cmake/build.sh sets up a compiler for CUDA for the presets that build with CUDA, and for no others; it says what
+failed."""
 import json
 import os
 import shutil
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PRESETS = {preset["name"]: preset for preset in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]}
+PRESETS = {
+    preset["name"]: preset for preset in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]}
 
 
 def builds_cuda(name):
@@ -28,7 +30,8 @@ def checkout(folder, set_up):
 
 def build(folder, *words, **variables):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ATTEST_")}
-    return subprocess.run([folder / "cmake/build.sh", *words], capture_output=True, text=True, env=environment | variables)
+    return subprocess.run([folder / "cmake/build.sh", *words], capture_output=True, text=True,
+                          env=environment | variables)
 
 
 @pytest.mark.parametrize("preset", [name for name, preset in PRESETS.items() if not preset.get("hidden")])
@@ -45,5 +48,6 @@ def test_a_build_that_fails_is_said_to_whatever_it_said(said, tmp_path):
     (tmp_path / ".venv/bin/cmake").write_text(f"#!/bin/sh\nprintf '{said}'\nexit 1\n")
     (tmp_path / ".venv/bin/cmake").chmod(0o755)
     done = build(tmp_path, "cpu", "attest")
-    assert done.returncode == 1 and done.stderr.endswith(f"attest: configuring failed. Log: {tmp_path}/build/cpu/configuring.log\n")
+    assert done.returncode == 1 and done.stderr.endswith(
+        f"attest: configuring failed. Log: {tmp_path}/build/cpu/configuring.log\n")
     assert ("\nkilled\n" in done.stderr) == ("killed" in said) and "a.cpp" not in done.stderr

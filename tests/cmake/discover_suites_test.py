@@ -24,18 +24,22 @@ SUITES = {  # what GoogleTest prints at the end, exit status, what ctest makes o
 @pytest.fixture
 def executable(tmp_path):
     """Prints what GoogleTest does."""
-    listed = "".join(f"{name}.{'  # TypeParam = float' if '/0' in name else ''}\n  A\n  B/x  # GetParam() = 3\n" for name in SUITES)
+    listed = "".join(f"{name}.{'  # TypeParam = float' if '/0' in name else ''}\n  A\n  B/x  # GetParam() = 3\n"
+                     for name in SUITES)
     answers = {"--gtest_list_tests": (listed, 0)}
     answers |= {f"--gtest_filter={name}.*": (end.format(name), status) for name, (end, status, _) in SUITES.items()}
     path = tmp_path / "a test"
-    path.write_text(f"#!{sys.executable}\nimport sys\ntext, status = {answers}[sys.argv[1]]\nprint(*sys.argv[2:])\nprint(text, end='')\nsys.exit(status)\n")
+    path.write_text(
+        f"#!{sys.executable}\nimport sys\ntext, status = {answers}[sys.argv[1]]\nprint(*sys.argv[2:])\nprint(text, "
+        "end='')\nsys.exit(status)\n")
     path.chmod(0o755)
     return path
 
 
 def discover(executable, out):
     defined = {"EXECUTABLE": executable, "PREFIX": "kernels/", "LABEL": "gpu", "REPORTS": "/a b", "OUT": out}
-    return subprocess.run(["cmake", *(f"-D{name}={value}" for name, value in defined.items()), "-P", SCRIPT], capture_output=True, text=True)
+    return subprocess.run(["cmake", *(f"-D{name}={value}" for name, value in defined.items()), "-P", SCRIPT],
+                          capture_output=True, text=True)
 
 
 def test_each_suite_is_a_test(executable, tmp_path):
@@ -44,7 +48,8 @@ def test_each_suite_is_a_test(executable, tmp_path):
     ran = subprocess.run(["ctest", "-V", "--test-dir", tmp_path, "-L", "^gpu$"], capture_output=True, text=True).stdout
     states = dict(re.findall(r"Test +#\d+: kernels/(\S+) \.*\s*(Passed|\*{3}\w+)", ran))
     assert states == {name: state for name, (_, _, state) in SUITES.items()}
-    assert re.findall(r"^\d+: --gtest_output=(.*)$", ran, re.MULTILINE) == [f"xml:/a b/kernels/{name}.xml" for name in SUITES]
+    assert re.findall(r"^\d+: --gtest_output=(.*)$", ran, re.MULTILINE) == [f"xml:/a b/kernels/{name}.xml"
+                                                                            for name in SUITES]
 
 
 def test_an_executable_that_cannot_run_fails_the_build(tmp_path):

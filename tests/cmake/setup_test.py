@@ -34,7 +34,8 @@ def set_up(tmp_path, root, *arguments, **environment):
     for tool in ["apt-get", "sudo"]:
         (tmp_path / tool).write_text(f"#!/bin/sh\necho {tool} $@ >>'{tmp_path}/calls'\nexit 1\n")
         (tmp_path / tool).chmod(0o755)
-    variables = dict(os.environ, PATH=f"{tmp_path}:{os.environ['PATH']}", PIP_NO_INDEX="1", PIP_FIND_LINKS="") | environment
+    variables = dict(os.environ, PATH=f"{tmp_path}:{os.environ['PATH']}", PIP_NO_INDEX="1", PIP_FIND_LINKS="") | \
+        environment
     result = subprocess.run([root / "cmake/setup.sh", *arguments], env=variables, capture_output=True, text=True)
     calls = tmp_path / "calls"
     return result, calls.read_text() if calls.exists() else ""
@@ -65,7 +66,8 @@ def test_an_interpreter_without_the_capture_scripts_modules_is_used(checkout, tm
     python.chmod(0o755)
     result, calls = set_up(tmp_path, checkout, ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
     assert result.returncode == 0
-    assert result.stderr == (f"attest: {python} has no h5py, transformers: attest capture takes torch, transformers, numpy and h5py; "
+    assert result.stderr == (f"attest: {python} has no h5py, transformers: attest capture takes torch, transformers, "
+                             "numpy and h5py; "
                              "attest bench takes torch; attest import takes numpy and h5py.\n")
     assert calls == ""
 
@@ -95,7 +97,8 @@ def test_what_an_interpreter_lacks_for_the_tests_is_named_at_once(checkout, tmp_
     assert (f"attest: ATTEST_PYTHON={python} has no pytest. Missing are:\n"
             f"attest:   Python's packages  {python} -m pip install pytest pandas gguf\n"
             "attest:   or all in a .venv  unset ATTEST_PYTHON\n") in result.stderr
-    assert set_up(tmp_path, checkout, ATTEST_PYTHON=str(python), ATTEST_CUDA="0")[0].returncode == 0, "only the tests take it"
+    assert set_up(tmp_path, checkout, ATTEST_PYTHON=str(python), ATTEST_CUDA="0")[0].returncode == 0, \
+        "only the tests take it"
 
 
 def test_what_some_tests_take_is_optional_in_an_interpreter(checkout, tmp_path):
@@ -118,7 +121,8 @@ def test_a_browser_is_optional_and_tried_once(checkout, tmp_path):
     without = {"PATH": f"{tmp_path}:{commands}"}
     result, calls = set_up(tmp_path, checkout, "--tests", **without)
     assert result.returncode == 0, result.stderr
-    assert "Going on without: the page of attest report is tested in Chromium. To try again, remove build/setup-browser." in result.stderr
+    assert ("Going on without: the page of attest report is tested in Chromium. To try again, remove "
+            "build/setup-browser.") in result.stderr
     assert "apt-get" in calls
     (tmp_path / "calls").unlink()
     assert set_up(tmp_path, checkout, "--tests", **without)[1] == ""
@@ -131,7 +135,8 @@ def test_a_browser_is_optional_and_tried_once(checkout, tmp_path):
 def test_where_nothing_can_be_installed_all_that_is_missing_is_named_at_once(user, sentence, bare_checkout, tmp_path):
     (tmp_path / "id").write_text(f"#!/bin/sh\necho {user}\n")
     (tmp_path / "id").chmod(0o755)
-    result, calls = set_up(tmp_path, bare_checkout, "--tests", CXX="no-such-compiler", ATTEST_CUDA="0", ATTEST_PYTHON="")
+    result, calls = set_up(tmp_path, bare_checkout, "--tests", CXX="no-such-compiler", ATTEST_CUDA="0",
+                           ATTEST_PYTHON="")
     assert result.returncode == 1
     assert ("apt-get" in calls) == (user == 0)
     said = [line.removeprefix("attest: ") for line in result.stderr.splitlines()]

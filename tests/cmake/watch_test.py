@@ -15,11 +15,13 @@ NINJA = 'for i in 1 2 3 4; do echo "[$i/4] Building $i"; sleep 1.2; done'
 
 
 def script(command, after="", interval=1):
-    return f'set -euo pipefail; . {ROOT}/cmake/watch.sh; watch_seconds={interval}; watch "building" "$0.log" bash -c \'{command}\' {after}'
+    return (f'set -euo pipefail; . {ROOT}/cmake/watch.sh; watch_seconds={interval}; watch "building" "$0.log" bash -c '
+            f'\'{command}\' {after}')
 
 
 def run(tmp_path, *arguments, **options):
-    return subprocess.run(["bash", "-c", script(*arguments, **options), str(tmp_path / "x")], capture_output=True, text=True)
+    return subprocess.run(["bash", "-c", script(*arguments, **options), str(tmp_path / "x")], capture_output=True,
+                          text=True)
 
 
 def test_lines_at_intervals(tmp_path):
@@ -42,7 +44,8 @@ def test_one_line_on_a_terminal(tmp_path):
         master, slave = pty.openpty()
     except OSError as error:  # a root without /dev/pts
         pytest.skip(f"no terminal can be made: {error}")
-    process = subprocess.Popen(["bash", "-c", script(NINJA), str(tmp_path / "x")], stderr=slave, stdout=slave, env=os.environ | {"TERM": "xterm"})
+    process = subprocess.Popen(["bash", "-c", script(NINJA), str(tmp_path / "x")], stderr=slave, stdout=slave,
+                               env=os.environ | {"TERM": "xterm"})
     os.close(slave)
     text = b""
     while True:
@@ -68,7 +71,9 @@ def test_a_failure_keeps_its_status(tmp_path):
     assert result.stdout == "status 3\n" and re.search(r"building failed after \d+ s\n$", result.stderr)
 
 
-@pytest.mark.parametrize("finished, seconds, text", [(0, 5, "0/180"), (90, 5, "90/180"), (20, 60, "20/180"), (90, 100, "90/180, about 2 min left"), (150, 100, "150/180, about 20 s left"),
+@pytest.mark.parametrize("finished, seconds, text", [(0, 5, "0/180"), (90, 5, "90/180"), (20, 60, "20/180"),
+                                                     (90, 100, "90/180, about 2 min left"),
+                                                     (150, 100, "150/180, about 20 s left"),
                                                     (60, 95, "60/180, about 3 min left"), (180, 200, "180/180")])
 def test_the_time_left(tmp_path, finished, seconds, text):
     (tmp_path / "log").write_text(f"[{finished - 1}/180] a\n[{finished}/180] b\nsome warning [3/4]\n")
@@ -78,7 +83,8 @@ def test_the_time_left(tmp_path, finished, seconds, text):
 
 def test_an_interruption_ends_the_command(tmp_path):
     mark = tmp_path / "finished"
-    process = subprocess.Popen(["bash", "-c", script(f"sleep 3; touch {mark}"), str(tmp_path / "x")], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(["bash", "-c", script(f"sleep 3; touch {mark}"), str(tmp_path / "x")],
+                               stderr=subprocess.DEVNULL)
     time.sleep(1)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 130

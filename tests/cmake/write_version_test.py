@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ["dumps/a.h", "kernels/a.cu", "analysis/a.cpp", "experiments/main.cpp", "experiments/python/attest/run.py", "plots/a.cpp",
+SOURCES = ["dumps/a.h", "kernels/a.cu", "analysis/a.cpp", "experiments/main.cpp", "experiments/python/attest/run.py",
+           "plots/a.cpp",
            "cmake/a.cmake", "CMakeLists.txt", "CMakePresets.json", "requirements.txt"]
 
 
@@ -17,7 +18,8 @@ def git(folder, *words):
 
 def commit_of(folder):
     header = folder.with_name("version.h")
-    subprocess.run(["cmake", "-D", "GIT=git", "-D", f"SOURCE_DIR={folder}", "-D", f"HEADER={header}", "-P", ROOT / "cmake/write_version.cmake"], check=True)
+    subprocess.run(["cmake", "-D", "GIT=git", "-D", f"SOURCE_DIR={folder}", "-D", f"HEADER={header}", "-P",
+                    ROOT / "cmake/write_version.cmake"], check=True)
     return re.search('ATTEST_GIT_COMMIT "(.*)"', header.read_text())[1]
 
 

@@ -1,6 +1,6 @@
-"""A long run of all readers, which may be interrupted: campaign.py FUZZ_READERS LOG [--text N] [--hdf5 N] [--seed S] [--reader NAMES]
-[--jobs N] [--seconds S] reads N made inputs with each reader (default 10,000,000 of text and 1,000,000 of HDF5), in pieces that it notes in
-LOG, where it goes on; --table prints what LOG has."""
+"""A long run of all readers, which may be interrupted: campaign.py FUZZ_READERS LOG [--text N] [--hdf5 N] [--seed S]
+[--reader NAMES] [--jobs N] [--seconds S] reads N made inputs with each reader (default 10,000,000 of text and 1,000,000
+of HDF5), in pieces that it notes in LOG, where it goes on; --table prints what LOG has."""
 import argparse
 import collections
 import concurrent.futures
@@ -13,8 +13,11 @@ import time
 
 HDF5 = {"dump", "estimates", "results", "tasks", "figures"}
 PIECES = 100  # of the inputs of a reader
-LINE = re.compile(r"(?P<inputs>\d+) inputs in [\d.]+ s \([\d.]+/s, (?P<rate>[\d.]+) in a second of a core\): (?P<accepted>\d+) accepted, \d+ refused, "
-                  r"(?P<failed>\d+) failed, (?P<crashes>\d+) crashes and (?P<loops>\d+) loops of HDF5, (?P<again>\d+) of them read again")
+LINE = re.compile(
+    r"(?P<inputs>\d+) inputs in [\d.]+ s \([\d.]+/s, (?P<rate>[\d.]+) in a second of a core\): (?P<accepted>\d+) "
+    r"accepted, \d+ refused, "
+                  r"(?P<failed>\d+) failed, (?P<crashes>\d+) crashes and (?P<loops>\d+) loops of HDF5, (?P<again>\d+) "
+                  r"of them read again")
 
 
 def pieces(log, seed):
@@ -41,19 +44,22 @@ def missing(options, readers):
 
 def read(options, reader, first, runs):
     """Reads one piece; (its line of LOG or None, what was printed, whether an input failed)."""
-    done = subprocess.run([options.program, "--reader", reader, "--seed", str(options.seed), "--first", str(first), "--runs", str(runs)],
+    done = subprocess.run([options.program, "--reader", reader, "--seed", str(options.seed), "--first", str(first),
+                           "--runs", str(runs)],
                           capture_output=True, text=True)
     found = LINE.search(done.stdout)
     if not found:
         return None, f"{reader}: {done.stdout}{done.stderr}", True
     counts = {name: int(text) for name, text in found.groupdict().items()}
     seconds = counts["inputs"] / max(counts.pop("rate"), 1)
-    line = {"reader": reader, "seed": options.seed, "first": first, "runs": runs, "seconds": round(seconds, 3), **counts}
+    line = {"reader": reader, "seed": options.seed, "first": first, "runs": runs, "seconds": round(seconds, 3),
+            **counts}
     return line, done.stdout, done.returncode != 0
 
 
 def run(options, readers):
-    """Reads what is missing, options.jobs pieces at a time. False if an input failed; no further piece is begun then."""
+    """Reads what is missing, options.jobs pieces at a time. False if an input failed; no further piece is begun
+    then."""
     end = time.monotonic() + options.seconds
     good = True
 
@@ -61,7 +67,8 @@ def run(options, readers):
         return read(options, *piece) if good and time.monotonic() < end else None
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for done in concurrent.futures.as_completed([pool.submit(read_in_time, piece) for piece in missing(options, readers)]):
+        for done in concurrent.futures.as_completed(
+            [pool.submit(read_in_time, piece) for piece in missing(options, readers)]):
             if done.result() is None:
                 continue
             line, printed, failed = done.result()
@@ -75,11 +82,16 @@ def run(options, readers):
 
 
 def table(log, seed):
-    print("| reader | inputs | accepted | failed | HDF5 crashed | looped | read again | s of a core | in a second of a core |")
+    print(
+        "| reader | inputs | accepted | failed | HDF5 crashed | looped | read again | s of a core | in a second of a "
+        "core |")
     print("|---|---|---|---|---|---|---|---|---|")
     for reader, found in pieces(log, seed).items():
-        total = {name: sum(piece[name] for piece in found) for name in ("inputs", "accepted", "failed", "crashes", "loops", "again", "seconds")}
-        print(f"| {reader} | {total['inputs']:,} | {total['accepted']:,} | {total['failed']} | {total['crashes']} | {total['loops']} | {total['again']} | "
+        total = {name: sum(piece[name] for piece in found) for name in ("inputs", "accepted", "failed", "crashes",
+                                                                        "loops", "again", "seconds")}
+        print(
+            f"| {reader} | {total['inputs']:,} | {total['accepted']:,} | {total['failed']} | {total['crashes']} | "
+            f"{total['loops']} | {total['again']} | "
               f"{total['seconds']:.0f} | {total['inputs'] / max(total['seconds'], 1e-9):,.0f} |")
 
 

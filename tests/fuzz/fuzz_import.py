@@ -1,8 +1,9 @@
 """Reads made safetensors files, npz archives, indices and recorded calls with the readers of `attest import`, as
-fuzz_readers does for the readers written in C++: each input is read or refused in one printable line, soon and in little
-memory.
+fuzz_readers does for the readers written in C++: each input is read or refused in one printable line, soon and in
+little memory.
 
-    fuzz_import.py [--reader safetensors,npz,index,recording] [--runs N | --seconds S] [--seed N] [--first N] [--file PATH]
+    fuzz_import.py [--reader safetensors,npz,index,recording] [--runs N | --seconds S] [--seed N] [--first N] [--file
+PATH]
 """
 import argparse
 import os
@@ -130,8 +131,10 @@ class Fuzzer:
             number += 1
         took, inputs = time.monotonic() - began, self.accepted + self.refused + self.failed
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        print(f"{self.reader:11s} {inputs:9d} inputs in {took:.1f} s ({inputs / took:.0f}/s): {self.accepted} accepted, "
-              f"{self.refused} refused, {self.failed} failed; worst {self.worst[0]:.3f} s (input {self.worst[1]}), peak "
+        print(
+            f"{self.reader:11s} {inputs:9d} inputs in {took:.1f} s ({inputs / took:.0f}/s): {self.accepted} accepted, "
+              f"{self.refused} refused, {self.failed} failed; worst {self.worst[0]:.3f} s (input {self.worst[1]}), "
+              "peak "
               f"{peak} MiB", flush=True)
         return self.failed == 0 and inputs > 0
 
@@ -158,7 +161,8 @@ def main():
                 print("accepted" if fuzzer.accepted else "refused" if fuzzer.refused else "failed")
                 good = good and not fuzzer.failed
             else:
-                good = fuzzer.run(options.runs or (0 if options.seconds else 1000), options.seconds / len(readers)) and good
+                good = fuzzer.run(options.runs or (0 if options.seconds else 1000), options.seconds / len(readers)) \
+                    and good
     return 0 if good else 1
 
 

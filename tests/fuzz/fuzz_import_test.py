@@ -11,7 +11,8 @@ FUZZ = pathlib.Path(__file__).parent / "fuzz_import.py"
 
 
 def fuzz(*arguments, **more):
-    return subprocess.run([sys.executable, str(FUZZ), *map(str, arguments)], capture_output=True, text=True, timeout=600, **more)
+    return subprocess.run([sys.executable, str(FUZZ), *map(str, arguments)], capture_output=True, text=True,
+                          timeout=600, **more)
 
 
 @pytest.mark.parametrize("reader", ["safetensors", "npz", "index", "recording"])
@@ -38,11 +39,14 @@ sys.exit(fuzz_import.main())
 """)
     failures = tmp_path / "failures"
     os.mkdir(failures)
-    done = subprocess.run([sys.executable, str(planted), "--reader", "index", "--runs", "2", "--failures", str(failures)],
+    done = subprocess.run([sys.executable, str(planted), "--reader", "index", "--runs", "2", "--failures",
+                           str(failures)],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and done.stdout.count(sentence) == 2, done.stdout + done.stderr
     assert sorted(path.name for path in failures.iterdir()) == ["attest-fuzz-index-1-0", "attest-fuzz-index-1-1"]
-    done = subprocess.run([sys.executable, str(planted), "--reader", "index", "--runs", "2", "--failures", str(tmp_path / "none")],
+    done = subprocess.run([sys.executable, str(planted), "--reader", "index", "--runs", "2", "--failures",
+                           str(tmp_path / "none")],
                           capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1 and done.stdout.count(sentence) == done.stdout.count("not kept: ") == 2, done.stdout + done.stderr
+    assert done.returncode == 1 and done.stdout.count(sentence) == done.stdout.count("not kept: ") == 2, \
+        done.stdout + done.stderr
     assert "--reader index --seed 1 --first 1 --runs 1" in done.stdout

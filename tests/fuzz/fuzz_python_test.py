@@ -1,5 +1,5 @@
-"""What the Python package reads on its own, on made inputs: prompts, and the folder of unfinished task outcomes. Each is taken, or
-refused in one sentence; what is taken can be used and stored."""
+"""What the Python package reads on its own, on made inputs: prompts, and the folder of unfinished task outcomes. Each
+is taken, or refused in one sentence; what is taken can be used and stored."""
 import json
 import random
 
@@ -13,11 +13,13 @@ from attest.outcomes.prompt import Outcome, PromptOutcomes
 from attest.tasks.runs import runs_of
 
 RUNS = 1500
-PROMPT = {"text": "the key is 7", "answer": "7", "name": "p", "task": "kv", "spans": ["7", [0, 3]], "span_labels": ["a", "b"], "question": [4, 7],
+PROMPT = {"text": "the key is 7", "answer": "7", "name": "p", "task": "kv", "spans": ["7", [0, 3]],
+          "span_labels": ["a", "b"], "question": [4, 7],
           "layers": [0, 2], "document": "d"}
 IDS = {"tokens": [1, 2, 3, 4], "answer": [5], "spans": [[1, 2]], "question": [0, 1]}
 FOUND = PromptOutcomes("p", "kv", "12", 9, [Outcome(1, 1, 1, "12", 0.5, 3), Outcome(2, 2, 0, "x", 0.25, 1)])
-WHAT, RECORD = {"model": {"called": "m"}, "prompts": [1, 2]}, {"created": "2026-01-02", "command_line": ["attest", "tasks"]}
+WHAT, RECORD = {"model": {"called": "m"}, "prompts": [1, 2]}, {"created": "2026-01-02",
+                                                               "command_line": ["attest", "tasks"]}
 
 
 def texts(seeds):
@@ -63,7 +65,8 @@ def test_prompts(tmp_path):
 
 def test_finished_prompts(tmp_path):
     """What counts as finished can be written to tasks.h5."""
-    runs = runs_of([{"label": "a", "selector": "ffd", "text": "ffd", "options": "{}", "setting_kind": "delta", "settings": [[5, False, "5"]]}])
+    runs = runs_of([{"label": "a", "selector": "ffd", "text": "ffd", "options": "{}", "setting_kind": "delta",
+                     "settings": [[5, False, "5"]]}])
     known = 0
     with PartialOutcomes(tmp_path / "t", False, False) as partial:
         path = partial.folder / "prompt-0.json"

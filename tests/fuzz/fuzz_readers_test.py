@@ -20,7 +20,8 @@ def fuzz(*arguments):
 def test_whatever_the_input_it_is_read_or_refused(reader, tmp_path):
     done = fuzz("--reader", reader, "--short", "--failures", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    inputs, accepted, refused = map(int, re.search(r"(\d+) inputs .* (\d+) accepted, (\d+) refused", done.stdout).groups())
+    inputs, accepted, refused = map(int, re.search(r"(\d+) inputs .* (\d+) accepted, (\d+) refused",
+                                                   done.stdout).groups())
     assert inputs == accepted + refused
     # Else the changes are too many, so that nothing lies behind the first check, or too few.
     assert min(accepted, refused) > inputs / 50, done.stdout
@@ -44,7 +45,8 @@ def test_a_defect_is_found_and_its_input_kept(reader, sentence, tmp_path):
     done = fuzz("--reader", reader, "--runs", 60, "--most-seconds", 0.5, "--most-gib", 0.1, "--failures", tmp_path)
     assert done.returncode == 1 and sentence in done.stdout, done.stdout
     kept = sorted(tmp_path.iterdir())
-    assert kept and all(path.read_text() == "bad" and f"--reader {reader} --file {path}" in done.stdout for path in kept)
+    assert kept and all(path.read_text() == "bad" and f"--reader {reader} --file {path}" in done.stdout
+                        for path in kept)
     assert f" {len(kept)} failed" in done.stdout
     if reader == "throws":
         assert fuzz("--reader", reader, "--file", kept[0]).returncode == 2
@@ -57,7 +59,9 @@ def test_a_finding_that_cannot_be_written_is_said_not_to_be_kept(tmp_path):
     (tmp_path / "file").write_text("")
     done = fuzz("--reader", "throws", "--runs", 60, "--failures", tmp_path / "file" / "folder")
     assert done.returncode == 1 and "--file" not in done.stdout, done.stdout + done.stderr
-    kept = re.findall(r"  not kept: \S+ cannot be written; again: fuzz_readers (--reader throws --seed 1 --first \d+ --runs 1)\n", done.stdout)
+    kept = re.findall(
+        r"  not kept: \S+ cannot be written; again: fuzz_readers (--reader throws --seed 1 --first \d+ --runs 1)\n",
+        done.stdout)
     assert f" {len(kept)} failed" in done.stdout and kept
     assert " 1 failed" in fuzz(*kept[0].split(), "--failures", tmp_path).stdout
 
@@ -72,13 +76,15 @@ def test_an_input_is_a_function_of_seed_and_number(tmp_path):
 
 def test_the_command_line_says_what_is_wrong():
     done = fuzz("--reader", "nothing")
-    assert done.returncode == 2 and done.stderr == "fuzz_readers: --reader: there is no 'nothing'; --list shows the readers\n"
+    assert done.returncode == 2 and done.stderr == ("fuzz_readers: --reader: there is no 'nothing'; --list shows the "
+                                                    "readers\n")
 
 
 def test_a_campaign_goes_on_where_it_ended(tmp_path):
     """campaign.py: the inputs of two runs are those of one, and so are those of several processes."""
     def campaign(log, most, *options):
-        command = [sys.executable, pathlib.Path(__file__).with_name("campaign.py"), FUZZ, tmp_path / log, "--text", most, "--hdf5", 48, "--reader", "unit,tasks",
+        command = [sys.executable, pathlib.Path(__file__).with_name("campaign.py"), FUZZ, tmp_path / log, "--text",
+                   most, "--hdf5", 48, "--reader", "unit,tasks",
                    *options]
         done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -86,7 +92,8 @@ def test_a_campaign_goes_on_where_it_ended(tmp_path):
 
     assert campaign("a", 300, "--seconds", 0) == []
     first, whole, again = campaign("a", 300), campaign("b", 600, "--jobs", 3), campaign("a", 600)
-    assert first[0][:2] == ("unit", "300") and again == whole and again[0][:2] == ("unit", "600") and again[1][0] == "tasks"
+    assert first[0][:2] == ("unit", "300") and again == whole and again[0][:2] == ("unit", "600") \
+        and again[1][0] == "tasks"
     assert campaign("a", 600) == whole
     lines = (tmp_path / "b").read_text().splitlines()
     (tmp_path / "c").write_text("\n".join(lines[:7] + lines[9:]) + "\n")  # two pieces were interrupted

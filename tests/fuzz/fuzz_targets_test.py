@@ -1,4 +1,5 @@
-"""Every reader of untrusted files has a fuzz target beside its tests: of folder/X.cpp it is tests/folder/X_target.cpp."""
+"""Every reader of untrusted files has a fuzz target beside its tests: of folder/X.cpp it is
+tests/folder/X_target.cpp."""
 
 import os
 import pathlib
@@ -8,7 +9,9 @@ import pytest
 
 SOURCE = pathlib.Path(os.environ["ATTEST_SOURCE_DIR"])
 # How a source opens a file, parses one, or has it read in a guarded child.
-READS = re.compile(r"InputFile\b[^;\n]*[({]|InputFile \w+_;|read_json_object\(|parsed?_json\(|run_in_guarded_child\(|open_file\(|H5Fopen|"
+READS = re.compile(
+    r"InputFile\b[^;\n]*[({]|InputFile "
+    r"\w+_;|read_json_object\(|parsed?_json\(|run_in_guarded_child\(|open_file\(|H5Fopen|"
                    r"O_RDONLY|O_RDWR|fopen\(|i?fstream\b.*[({]|istreambuf|mmap\(")
 # Sources that are no readers of a format, and why; or parts of a reader: the source whose target attacks them.
 OTHERS = {
@@ -78,7 +81,8 @@ def test_each_reader_has_a_target():
 
 
 @pytest.mark.parametrize("line", [
-    'const Json content = read_json_object(path, "weights", kMax);', "const InputFile file(path);", "std::ifstream file(path);",
+    'const Json content = read_json_object(path, "weights", kMax);', "const InputFile file(path);",
+    "std::ifstream file(path);",
     "auto root = hdf5::root_of(hdf5::open_file(path));", "run_in_guarded_child(path, limits, work, receive);"])
 def test_a_new_reader_without_one_is_found(line, tmp_path):
     new = tmp_path / "analysis/study/new_file.cpp"
@@ -95,8 +99,10 @@ def test_each_target_is_in_the_programs_with_sanitizers():
     """Those compile what readers need alone; of figures there are none."""
     cmake = (SOURCE / "tests/fuzz/CMakeLists.txt").read_text()
     needed = re.compile("|".join(re.findall(r'"([^"]+)"', cmake.split("set(needed")[1].split(")\n  list(")[0])))
-    sources = [str(path.relative_to(SOURCE / "tests")).replace("_target", "") for path in (SOURCE / "tests").rglob("*_target.cpp")]
-    assert len(sources) > 20 and [source for source in sources if not needed.match(source)] == ["experiments/figures/figures.cpp"]
+    sources = [str(path.relative_to(SOURCE / "tests")).replace("_target", "")
+               for path in (SOURCE / "tests").rglob("*_target.cpp")]
+    assert len(sources) > 20 and [
+        source for source in sources if not needed.match(source)] == ["experiments/figures/figures.cpp"]
 
 
 def test_each_target_is_in_the_list():
@@ -109,5 +115,6 @@ def test_each_target_is_in_the_list():
 
 
 def test_each_target_has_inputs_that_are_kept():
-    names = {name for path in (SOURCE / "tests").rglob("*_target.cpp") for name in re.findall(r'TargetInfo k\w+Target\{"(\w+)"', path.read_text())}
+    names = {name for path in (SOURCE / "tests").rglob("*_target.cpp")
+             for name in re.findall(r'TargetInfo k\w+Target\{"(\w+)"', path.read_text())}
     assert len(names) > 20 and names == {path.stem for path in (SOURCE / "tests/fuzz/corpus").glob("*.zip")}

@@ -1,4 +1,5 @@
-"""Makes inputs for the readers of `attest import`: sound files with a few changes in their headers, directories and bytes."""
+"""Makes inputs for the readers of `attest import`: sound files with a few changes in their headers, directories and
+bytes."""
 import json
 import pathlib
 import struct
@@ -140,12 +141,15 @@ def safetensors_file(random):
     return content
 
 
-DESCRIPTIONS = ["<f4", "<f2", "<f8", ">f4", "<u2", "<i2", "|V2", "|O", "|u1", "<U9", "|S0", "<f16", "V2147483647", "<M8[ns]"]
+DESCRIPTIONS = ["<f4", "<f2", "<f8", ">f4", "<u2", "<i2", "|V2", "|O", "|u1", "<U9", "|S0", "<f16", "V2147483647",
+                "<M8[ns]"]
 
 
-SHAPE_TEXTS = ["()", "(0,)", "(-1,)", "(1", "[1]", "(10**9,)", "(4294967296, 4294967296)", "('a',)", "(1.5,)", "(True,)",
+SHAPE_TEXTS = ["()", "(0,)", "(-1,)", "(1", "[1]", "(10**9,)", "(4294967296, 4294967296)", "('a',)", "(1.5,)",
+               "(True,)",
                "(" * 300, "(2, 3, 4) + (1,)", str((1,) * 40), f"({2**62},)", f"({2**70},)", "(2, 3, 4, 1)", "(24,)"]
-HEADERS = ["", "{}", "42", "[" * 9000, "1" + "+1" * 4000, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}",
+HEADERS = ["", "{}", "42", "[" * 9000, "1" + "+1" * 4000, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': "
+                                                          "(1,)}",
            "__import__('os').abort()", "'" * 5000, "{" * 500, "-" * 8000 + "1", "\\" * 99, "b'\\xff'",
            "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'more': 1}"]
 
@@ -209,7 +213,8 @@ def npz_file(random):
 
 
 def index_file(random):
-    index = {"metadata": {"total_size": 8}, "weight_map": {"layers.0.q": "a.safetensors", "layers.0.k": "a.safetensors"}}
+    index = {"metadata": {"total_size": 8}, "weight_map": {"layers.0.q": "a.safetensors",
+                                                           "layers.0.k": "a.safetensors"}}
     for _ in range(random.choice((0, 1, 1, 2))):
         index = changed_tree(index, random)
     return json_text(index, random)
@@ -243,7 +248,8 @@ def write_recorded_call(folder):
             count = 1
             for axis in shape:
                 count *= axis
-            content = struct.pack(f"<{count}i", *numbers[key]) if kind == "I32" else struct.pack(f"<{count}e", *[0.5] * count)
+            content = struct.pack(f"<{count}i", *numbers[key]) if kind == "I32" else struct.pack(
+                f"<{count}e", *[0.5] * count)
             header[key] = tensor(kind, list(shape), len(data), len(data) + len(content))
             data += content
         (call / f"{name}.safetensors").write_bytes(safetensors(header, data))

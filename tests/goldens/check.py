@@ -152,7 +152,8 @@ def compare_label(label, expected, found, tokens, device, outcome):
             cell = np.unravel_index(np.argmax(difference), difference.shape)
             place = ",".join(map(str, cell))
             outcome.wrong.append(
-                f"{label}/{metric}[{place}]: {have[cell]:.7g}, expected {want[cell]:.7g} ({off.sum()} of {off.size} cells)"
+                f"{label}/{metric}[{place}]: {have[cell]:.7g}, expected {want[cell]:.7g} ({off.sum()} of {off.size} "
+                "cells)"
             )
 
 
@@ -174,7 +175,8 @@ def check(attest, case, device="cpu", selectors=None, folder=None):
                 if here not in found:
                     outcome.wrong.append(f"sample {sample}: missing")
                     continue
-                outcome.wrong += [f"{sample}/{label}: no expected values" for label in labels if label not in expected[sample]]
+                outcome.wrong += [f"{sample}/{label}: no expected values" for label in labels
+                                  if label not in expected[sample]]
                 for label in expected[sample]:
                     if label in found[here]:
                         if label == "scores" or label in labels:

@@ -130,7 +130,8 @@ def write_gradients(path, scales=SCALES, layers=LAYERS, margin=True):
             # The mean over the scale, of the line through the three points, which ends level at both sides.
             order = np.argsort(scales)
             x = np.linspace(0, 1, 100001)
-            lines = np.array([np.interp(x, np.array(scales)[order], np.eye(len(scales))[order][:, a]) for a in range(len(scales))])
+            lines = np.array([np.interp(x, np.array(scales)[order], np.eye(len(scales))[order][:, a])
+                              for a in range(len(scales))])
             mean = np.einsum("a,anhd->nhd", np.trapezoid(lines, x, axis=1), gradients.astype(float))
             q, k, v = (group[name][:] for name in "qkv")
             exact = attend(q, k, v, np.arange)

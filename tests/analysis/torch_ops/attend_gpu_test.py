@@ -6,9 +6,11 @@ from attend_cases import all_equal, attend, refuses_options_of_other_layers, ten
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
-SELECTORS = [("exact", 0), ("ffd", 3), ("ffd:block=32,sub_block=16,gqa=per_head", 2), ("ffd:residual=none", 4), ("quest", 64),
+SELECTORS = [("exact", 0), ("ffd", 3), ("ffd:block=32,sub_block=16,gqa=per_head", 2), ("ffd:residual=none", 4),
+             ("quest", 64),
              ("kivi", 0), ("twilight", 0.9), ("streaming_llm", 100), ("topk", 50), ("topp", 0.8), ("topdelta", 3),
-             ("kv_cache:k=fp8_e4m3,v=turboquant4", 0), ("kv_cache:k=fp8_e4m3,v=fp8_e5m2,k_scale=amax,v_scale=amax_head", 0)]
+             ("kv_cache:k=fp8_e4m3,v=turboquant4", 0), ("kv_cache:k=fp8_e4m3,v=fp8_e5m2,k_scale=amax,v_scale=amax_head",
+                                                        0)]
 SHAPES = {
     "one query": dict(),
     "one token": dict(tokens=1),
@@ -56,7 +58,8 @@ def test_the_gpu_is_as_the_cpu(selector, setting, shape, model):
 
 @pytest.mark.parametrize("with_sinks", [False, True])
 @pytest.mark.parametrize("window", [0, 37])
-@pytest.mark.parametrize("shape", [dict(tokens=1), dict(tokens=1003, heads=7, kv_heads=7), dict(tokens=777, heads=32, kv_heads=2, batch=3),
+@pytest.mark.parametrize("shape", [dict(tokens=1), dict(tokens=1003, heads=7, kv_heads=7),
+                                   dict(tokens=777, heads=32, kv_heads=2, batch=3),
                                    dict(tokens=20000, heads=8), dict(tokens=500, heads=34, kv_heads=2)])
 def test_one_query_that_keeps_all(shape, window, with_sinks):
     for dim in (64, 128):
@@ -91,7 +94,8 @@ def test_results_are_repeatable():
 def test_strided_and_unaligned_tensors():
     inputs = tensors(queries=3, tokens=200, batch=2)
     right = attend(*on_gpu(inputs), "quest", 64)
-    for change in (lambda x: x.transpose(1, 2).contiguous().transpose(1, 2), lambda x: x.transpose(2, 3).contiguous().transpose(2, 3),
+    for change in (lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+                   lambda x: x.transpose(2, 3).contiguous().transpose(2, 3),
                    lambda x: torch.cat([x.flatten()[:1], x.flatten()])[1:].view(x.shape)):
         assert all_equal(attend(*(change(x) for x in on_gpu(inputs)), "quest", 64), right)
 
@@ -150,7 +154,8 @@ def test_opcheck():
 
 def caches(tokens, extra, bits=2, **shape):
     """A cache of the first `tokens` tokens, and q, k, v of all."""
-    q, k, v = on_gpu(tensors(tokens=tokens + extra, dtype=torch.float16, dim=128, value_dim=128, heads=8, kv_heads=2, **shape))
+    q, k, v = on_gpu(tensors(tokens=tokens + extra, dtype=torch.float16, dim=128, value_dim=128, heads=8, kv_heads=2,
+                             **shape))
     return torch.classes.attest.FfdCache(k[:, :, :tokens], v[:, :, :tokens], 8, tokens + extra, bits), q, k, v
 
 
@@ -177,11 +182,14 @@ def test_a_decode_step_is_the_selector(tokens, delta):
 def test_what_a_cache_refuses():
     cache, q, k, v = caches(100, 1)
     delta = torch.full((2,), 5.0, device="cuda")
-    for call, sentence in [(lambda: torch.ops.attest.ffd_decode(cache, q[:, :4], delta, 0.5), r"q is Half \[1, 4, 1, 128\]"),
+    for call, sentence in [(lambda: torch.ops.attest.ffd_decode(cache, q[:, :4], delta, 0.5), r"q is Half \[1, 4, 1, "
+                                                                                              r"128\]"),
                            (lambda: torch.ops.attest.ffd_decode(cache, q, delta[:1], 0.5), r"delta is Float \[1\]"),
                            (lambda: torch.ops.attest.ffd_decode(cache, q, delta, 0.5, None, 7), "sub"),
-                           (lambda: torch.ops.attest.ffd_decode(cache, q, delta, 0.5, None, 128, "best"), "pseudo_max is 'best'"),
-                           (lambda: torch.classes.attest.FfdCache(k.float(), v.float(), 8, 200, 2), "expected float16 or bfloat16"),
+                           (lambda: torch.ops.attest.ffd_decode(cache, q, delta, 0.5, None, 128, "best"),
+                            "pseudo_max is 'best'"),
+                           (lambda: torch.classes.attest.FfdCache(k.float(), v.float(), 8, 200, 2),
+                            "expected float16 or bfloat16"),
                            (lambda: torch.classes.attest.FfdCache(k, v, 8, 50, 2), "max_tokens is 50")]:
         with pytest.raises((ValueError, RuntimeError), match=sentence):
             call()

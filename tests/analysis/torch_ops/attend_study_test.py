@@ -1,4 +1,5 @@
-"""torch.ops.attest.attend beside `attest run` of the same numbers: every selector, several groups, lengths and layers."""
+"""torch.ops.attest.attend beside `attest run` of the same numbers: every selector, several groups, lengths and
+layers."""
 import os
 import subprocess
 
@@ -47,7 +48,8 @@ def write_dump(path, layers, softcap):
     q, k, v = layers[0][0]
     with h5py.File(path, "w") as file:
         file.attrs.update(format="attention-dump", format_version=1, model="m", num_layers=max(layers) + 1,
-                          num_query_heads=q.shape[1], num_kv_heads=k.shape[1], head_dim=q.shape[3], value_dim=v.shape[3],
+                          num_query_heads=q.shape[1], num_kv_heads=k.shape[1], head_dim=q.shape[3],
+                          value_dim=v.shape[3],
                           softmax_scale=SCALE)
         if softcap:
             file.attrs["logit_softcap"] = softcap
@@ -87,7 +89,8 @@ def study(request, tmp_path_factory):
     subprocess.run(command, check=True, capture_output=True, cwd=folder)
     with h5py.File(folder / "results.h5") as file:
         sample = file["dumps/0/samples/s"]
-        yield layers, softcap, {label: {name: sample[label][name][()] for name in ("lse_error", "output_error", "keep_ratio", "io_ratio")}
+        yield layers, softcap, {
+            label: {name: sample[label][name][()] for name in ("lse_error", "output_error", "keep_ratio", "io_ratio")}
                                 for label in SELECTORS}
 
 

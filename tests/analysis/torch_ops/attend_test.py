@@ -48,7 +48,8 @@ def test_exact_is_attention(shape, model):
     assert (kept == seen).all() and kept.shape == (q.shape[0], k.shape[1], queries)
 
 
-@pytest.mark.parametrize("selector, setting", [("exact", 0), ("ffd:block=32,sub_block=16", 2), ("quest", 64), ("kivi", 0)])
+@pytest.mark.parametrize("selector, setting", [("exact", 0), ("ffd:block=32,sub_block=16", 2), ("quest", 64),
+                                               ("kivi", 0)])
 def test_a_query_alone_and_in_a_chunk_have_the_same_bits(selector, setting):
     q, k, v = tensors(queries=6, tokens=300, batch=2)
     chunk = attend(q, k, v, selector, setting)
@@ -220,7 +221,8 @@ BAD = {
     "nan in q": (dict(q=Q * math.nan), "layer 3, query head 0, query at 299: the score of token 0 is NaN or beyond"),
     "estimate": (dict(q=Q.masked_fill(TWO_CHANNELS, 0), k=OPPOSITE, selector="twilight", setting=0.9),
                  "the score that selector 'twilight' estimates for token 7 is NaN or beyond"),
-    "inf in v": (dict(v=V.masked_fill(torch.arange(300)[:, None] == 299, math.inf)), "output of selector 'exact' is NaN"),
+    "inf in v": (dict(v=V.masked_fill(torch.arange(300)[:, None] == 299, math.inf)),
+                 "output of selector 'exact' is NaN"),
 }
 
 
@@ -240,7 +242,8 @@ def test_options_of_other_layers(tmp_path):
 def test_a_sequence_of_a_batch_is_named():
     q, k, v = tensors(batch=2)
     k[1, 1, 7, 0] = math.nan
-    with pytest.raises(ValueError, match="sequence 1, layer 3, query head 2, query at 299: the score of token 7 is NaN"):
+    with pytest.raises(ValueError,
+                       match="sequence 1, layer 3, query head 2, query at 299: the score of token 7 is NaN"):
         attend(q, k, v)
 
 

@@ -21,7 +21,8 @@ def bits_of(values, kind):
 
 def rounded(values, kind):
     stored = bits_of(values, kind)
-    return (stored.astype(np.uint32) << 16).view(np.float32).astype(float) if kind == "bfloat16" else stored.astype(float)
+    return (
+        stored.astype(np.uint32) << 16).view(np.float32).astype(float) if kind == "bfloat16" else stored.astype(float)
 
 
 def put(group, name, values, kind, **storage):
@@ -57,14 +58,16 @@ def half_sums(s, value, parts):
                 sums, total = (sums.astype(np.float32) * kept).astype(np.float16), total * kept
             factor = np.exp(score - largest)
             sums, total = (sums.astype(np.float32) + row * factor).astype(np.float16), total + factor
-        together, weight = together + sums.astype(np.float32) * np.exp(largest - most), weight + total * np.exp(largest - most)
+        together, weight = together + sums.astype(np.float32) * np.exp(largest - most), weight + \
+            total * np.exp(largest - most)
     return together / weight
 
 
 def attention(q, k, v, positions, *, window=None, sinks=None, softcap=None, scale, later=0, masked=True, modulo=False,
               shift=0, value_shift=0):
     """float64 [N, Hq, Dv] and [N, Hq]"""
-    group, output, lse = HEADS // KV_HEADS, np.zeros((len(positions), HEADS, v.shape[2])), np.zeros((len(positions), HEADS))
+    group, output, lse = HEADS // KV_HEADS, np.zeros((len(positions), HEADS, v.shape[2])), \
+        np.zeros((len(positions), HEADS))
     for n, p in enumerate(positions):
         for h in range(HEADS):
             g = h % KV_HEADS if modulo else h // group
@@ -87,7 +90,8 @@ def write(path, fault=None, at=2, kind="float16", output_kind=None, lse=True, st
     """A dump whose layer `at` has the fault; `cached`: what is stored in `code`, "k" or "v"."""
     random = np.random.default_rng(seed)
     with h5py.File(path, "w") as file:
-        file.attrs.update(format="attention-dump", format_version=1, model="test/model", num_layers=6, num_query_heads=HEADS,
+        file.attrs.update(format="attention-dump", format_version=1, model="test/model", num_layers=6,
+                          num_query_heads=HEADS,
                           num_kv_heads=KV_HEADS, head_dim=DIM, value_dim=VALUE_DIM, engine="numpy 1", **dict(header))
         if softcap:
             file.attrs["logit_softcap"] = softcap
@@ -108,7 +112,8 @@ def write(path, fault=None, at=2, kind="float16", output_kind=None, lse=True, st
                     layer["sinks"] = how["sinks"] = random.standard_normal(HEADS).astype(np.float32) + 1
                 if number == at and fault:
                     how |= fault
-                out, log_sum = attention(q, code(k) if "k" in cached else k, code(v) if "v" in cached else v, POSITIONS, **how)
+                out, log_sum = attention(q, code(k) if "k" in cached else k, code(v) if "v" in cached else v, POSITIONS,
+                                         **how)
                 for between in (twice,) if twice else ():
                     out = rounded(out, between)
                 put(layer, "output", out, output_kind or kind, **dict(storage))
@@ -129,7 +134,8 @@ def test_a_sound_engine_agrees(kind, output_kind, tmp_path):
     dump = write(tmp_path / "d.h5", kind=kind, output_kind=output_kind, sinks=True, softcap=30)
     done = attest("audit", dump)
     assert "agrees: rounding explains every row" in done.stdout and "numpy 1, KV cache of 16 bits" in done.stdout
-    assert f"{len(LAYERS) * len(POSITIONS) * HEADS} rows (query, query head) of 3 layers with exact attention, on the CPU, " in done.stdout
+    assert (f"{len(LAYERS) * len(POSITIONS) * HEADS} rows (query, query head) of 3 layers with exact attention, on the "
+            "CPU, ") in done.stdout
     assert done.stderr == ""
 
 
@@ -175,7 +181,8 @@ def test_a_fault_is_found_at_its_layer_and_named(name, tmp_path):
     failing = [layer for layer in report["layers"] if layer["first"]]
     assert [layer["layer"] for layer in failing] == [at]
     explanation = failing[0]["explanation"]
-    assert explanation["explained_by"][0]["kind"] == kind and words in explanation["explained_by"][0]["text"], explanation
+    assert explanation["explained_by"][0]["kind"] == kind and words in explanation["explained_by"][0]["text"], \
+        explanation
     assert explanation["failing"] == failing[0]["expected"]["beyond"] > 0
     text = attest("audit", dump, expect=3).stdout
     assert text == report["text"] and "explained by: " in text and words in text
@@ -183,8 +190,10 @@ def test_a_fault_is_found_at_its_layer_and_named(name, tmp_path):
 
 @pytest.mark.parametrize("declared, cached, agrees, words", [
     ("k=fp8_e4m3,v=fp8_e4m3", "kv", True, ""), ("k=fp8_e4m3", "k", True, ""),
-    ("", "kv", False, "k=fp8_e4m3,v=fp8_e4m3"), ("k=fp8_e4m3,v=fp8_e4m3", "", False, "exact attention, from keys and values as dumped"),
-    ("k=fp8_e4m3,v=fp8_e4m3", "v", False, "k=native,v=fp8_e4m3"), ("k=fp8_e4m3,k_scale=amax", "k", False, "k=fp8_e4m3,v=native ("),
+    ("", "kv", False, "k=fp8_e4m3,v=fp8_e4m3"), (
+        "k=fp8_e4m3,v=fp8_e4m3", "", False, "exact attention, from keys and values as dumped"),
+    ("k=fp8_e4m3,v=fp8_e4m3", "v", False, "k=native,v=fp8_e4m3"), ("k=fp8_e4m3,k_scale=amax", "k", False,
+                                                                   "k=fp8_e4m3,v=native ("),
 ])
 def test_the_cache_that_the_engine_says_it_has(declared, cached, agrees, words, tmp_path):
     dump = write(tmp_path / "d.h5", cached=cached, header={"kv_cache": declared}.items())
@@ -198,7 +207,8 @@ def test_the_cache_that_the_engine_says_it_has(declared, cached, agrees, words, 
 
 
 def test_codes_that_are_cut_are_named(tmp_path):
-    dump = write(tmp_path / "d.h5", cached="kv", code=cut_e4m3, kind="bfloat16", header={"kv_cache": "k=fp8_e4m3,v=fp8_e4m3"}.items())
+    dump = write(tmp_path / "d.h5", cached="kv", code=cut_e4m3, kind="bfloat16",
+                 header={"kv_cache": "k=fp8_e4m3,v=fp8_e4m3"}.items())
     for layer in json.loads(attest("audit", dump, "--json", expect=3).stdout)["layers"]:
         best = layer["explanation"]["explained_by"][0]
         assert best["text"] == "k=fp8_e4m3,v=fp8_e4m3 (codes are cut towards zero, not rounded; the same here as " \
@@ -228,7 +238,8 @@ def test_layers_have_scales_of_their_own(tmp_path):
     dump = write_scaled(tmp_path / "g.h5", stored=SCALES | {2: (1.0, 1.0)})
     report = json.loads(attest("audit", dump, "--json", expect=3).stdout)
     (failing,) = [layer for layer in report["layers"] if layer["first"]]
-    assert failing["layer"] == 2 and failing["explanation"]["explained_by"][0]["text"].startswith("k=fp8_e4m3,v=fp8_e4m3")
+    assert failing["layer"] == 2 and failing["explanation"]["explained_by"][0]["text"].startswith(
+        "k=fp8_e4m3,v=fp8_e4m3")
     attest("audit", dump, "--selector", "kv_cache:k=fp8_e4m3,v=fp8_e4m3", expect=3)  # whatever the dump says
 
 
@@ -256,14 +267,16 @@ def write_half_sums(path, engine, threads=1, tokens=4000):
                 s = DIM**-0.5 * (k[h // 2, :p + 1] @ q[n, h])
                 output[n, h] = half_sums(s, v[h // 2], [slice(b, min(b + part, p + 1)) for b in range(0, p + 1, part)])
         layer = sample.create_group("layers/0")
-        for name, values, kind in (("q", q, "float16"), ("k", k, "float16"), ("v", v, "float16"), ("output", output, "float32")):
+        for name, values, kind in (("q", q, "float16"), ("k", k, "float16"), ("v", v, "float16"),
+                                   ("output", output, "float32")):
             put(layer, name, values, kind)
     return path
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_llama_cpp_adds_values_up_in_float16(threads, tmp_path):
-    report = json.loads(attest("audit", write_half_sums(tmp_path / "d.h5", "llama.cpp of x 1", threads), "--json").stdout)
+    report = json.loads(attest("audit", write_half_sums(tmp_path / "d.h5", "llama.cpp of x 1", threads),
+                               "--json").stdout)
     by = f" by {threads} threads" if threads > 1 else ""
     (layer,) = report["layers"]
     assert layer["own_rounding"] == f"values added up in float16{by}" and layer["exact"]["beyond"] > 0
@@ -276,7 +289,8 @@ def test_a_named_selector_is_expected(tmp_path):
     attest("audit", dump, expect=3)
     attest("audit", dump, "--selector", "kv_cache:k=fp8_e4m3,v=fp8_e4m3")
     sparse = attest("audit", write(tmp_path / "e.h5"), "--selector", "streaming_llm", "--budget", 32, expect=3).stdout
-    assert "with streaming_llm at budget 32" in sparse and "explained by: exact attention, from keys and values as dumped" in sparse
+    assert "with streaming_llm at budget 32" in sparse and ("explained by: exact attention, from keys and values as "
+                                                            "dumped") in sparse
 
 
 def test_a_layer_is_exact_if_all_of_its_heads_are(tmp_path):
@@ -294,7 +308,8 @@ def test_what_is_chosen_is_audited(tmp_path):
     report = json.loads(attest("audit", dump, "--samples", "b", "--queries", "last:2", "--json", expect=3).stdout)
     assert [layer["sample"] for layer in report["layers"]] == ["b"] * 3 and report["first"]["position"] == 60
     assert report["layers"][0]["rows"] == 2 * HEADS
-    assert json.loads(attest("audit", dump, "--queries", "5", "--json").stdout)["agrees"]  # the window hides nothing there
+    # the window hides nothing there
+    assert json.loads(attest("audit", dump, "--queries", "5", "--json").stdout)["agrees"]
 
 
 def test_two_faults_at_once_are_not_explained(tmp_path):
@@ -332,19 +347,26 @@ SHAPE = (len(POSITIONS), HEADS, VALUE_DIM)
     (lambda file, layer: set_nan(layer, "output_lse", (3, 0)), "layer 2, output_lse, head 0: NaN, first at token 88"),
     (lambda file, layer: set_nan(layer, "k", (1, 4, 0)), "layer 2, k, head 1: NaN, first at token 4"),
     (lambda file, layer: replace(layer, "output", np.zeros((3, HEADS, VALUE_DIM), np.float16)),
-     "/samples/s/layers/2/output: has the shape [3, 4, 32], expected [4, 4, 32] (query positions, num_query_heads, value_dim)"),
-    (lambda file, layer: replace(layer, "output", np.zeros((len(POSITIONS), HEADS, DIM), np.float16)), "expected [4, 4, 32]"),
+     "/samples/s/layers/2/output: has the shape [3, 4, 32], expected [4, 4, 32] (query positions, num_query_heads, "
+     "value_dim)"),
+    (lambda file, layer: replace(layer, "output", np.zeros((len(POSITIONS), HEADS, DIM), np.float16)),
+     "expected [4, 4, 32]"),
     (lambda file, layer: replace(layer, "output", np.zeros(SHAPE)), "/layers/2/output: has elements of type"),
     (lambda file, layer: replace(layer, "output", np.zeros(SHAPE, np.int32)), "/layers/2/output: has elements of type"),
-    (lambda file, layer: replace(layer, "output_lse", np.zeros((4, HEADS + 1), np.float32)), "/output_lse: has the shape [4, 5], expected [4, 4]"),
-    (lambda file, layer: replace(layer, "output_lse", np.zeros((4, HEADS), np.float16)), "has elements of type float16, expected float32"),
+    (lambda file, layer: replace(layer, "output_lse", np.zeros((4, HEADS + 1), np.float32)), "/output_lse: has the "
+                                                                                             "shape [4, 5], expected "
+                                                                                             "[4, 4]"),
+    (lambda file, layer: replace(layer, "output_lse", np.zeros((4, HEADS), np.float16)), "has elements of type "
+                                                                                         "float16, expected float32"),
     (lambda file, layer: layer.create_dataset("cache_scales", data=np.ones(3, np.float32)),
      "/samples/s/layers/2/cache_scales: has the shape [3], expected [2]"),
-    (lambda file, layer: layer.create_dataset("cache_scales", data=np.ones(2)), "/cache_scales: has elements of type little-endian float of 64 bits"),
+    (lambda file, layer: layer.create_dataset("cache_scales", data=np.ones(2)), "/cache_scales: has elements of type "
+                                                                                "little-endian float of 64 bits"),
     (lambda file, layer: file.attrs.update(kv_cache="k=fp7"),
      "d.h5: /: attribute 'kv_cache' is 'k=fp7', expected options of the selector kv_cache: "),
     (lambda file, layer: file.attrs.update(kv_cache="fp8"), "attribute 'kv_cache' is 'fp8', expected options"),
-    (lambda file, layer: file.attrs.update(kv_cache="k=fp8_ds_mla"), "attribute 'kv_cache' is 'k=fp8_ds_mla', expected options"),
+    (lambda file, layer: file.attrs.update(kv_cache="k=fp8_ds_mla"), "attribute 'kv_cache' is 'k=fp8_ds_mla', expected "
+                                                                     "options"),
     (lambda file, layer: file.attrs.update(kv_cache=3), "attribute 'kv_cache'"),
     (lambda file, layer: file.attrs.update(engine=np.zeros(2)), "attribute 'engine'"),
 ])
@@ -363,7 +385,8 @@ def test_a_dump_without_output_says_what_records_it(tmp_path):
         for layer in [file[f"samples/{name}/layers/{number}"] for name in "st" for number in LAYERS]:
             layer.pop("output", None)
     said = refused(dump)
-    assert "no chosen layer has the data set 'output'" in said and "'attest capture --attention-output' records it" in said
+    assert "no chosen layer has the data set 'output'" in said \
+        and "'attest capture --attention-output' records it" in said
 
 
 @pytest.mark.parametrize("arguments, sentence", [
@@ -384,7 +407,8 @@ def test_engine_and_cache_are_shown(tmp_path):
     assert "engine       numpy 1" in shown and "KV cache     k=fp8_e4m3" in shown and "attention outputs" in shown
     summary = json.loads(attest("inspect", dump, "--json").stdout)
     assert summary["engine"] == "numpy 1" and summary["kv_cache"] == "k=fp8_e4m3"
-    assert summary["samples"][0]["layers"][0] | {"has_output": True, "has_output_lse": True, "output_type": "float16"} == summary["samples"][0]["layers"][0]
+    assert summary["samples"][0]["layers"][0] | {"has_output": True, "has_output_lse": True,
+                                                 "output_type": "float16"} == summary["samples"][0]["layers"][0]
     results = tmp_path / "r.h5"
     attest("run", dump, "-o", results, "--selector", "streaming_llm", "--budget", "16,64", "--device", "cpu", "--quiet")
     assert "numpy 1, KV cache k=fp8_e4m3" in attest("inspect", results).stdout

@@ -26,14 +26,17 @@ def generated(tmp_path_factory):
 @pytest.fixture(scope="module")
 def dumped(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
-    made = attest("synth", "-o", folder / "d.h5", "--layers", 2, "--tokens", 1500, "--queries", 2, "--query-heads", 8, "--kv-heads", 2)
+    made = attest("synth", "-o", folder / "d.h5", "--layers", 2, "--tokens", 1500, "--queries", 2, "--query-heads", 8,
+                  "--kv-heads", 2)
     assert made.returncode == 0, made.stderr
     return bench(folder / "bench.json", "--dump", folder / "d.h5", *SMALL, "--only", "kernel_latency")
 
 
 def check_measurement(m, report):
-    assert set(m) == {"experiments", "method", "length", "batch", "layer", "sample", "tiled", "scan", "rule", "launches", "setting", "delta", "keep_ratio",
-                      "io_ratio", "bytes", "floor_microseconds", "microseconds", "median_microseconds", "fidelity", "check"}
+    assert set(m) == {"experiments", "method", "length", "batch", "layer", "sample", "tiled", "scan", "rule",
+                      "launches", "setting", "delta", "keep_ratio",
+                      "io_ratio", "bytes", "floor_microseconds", "microseconds", "median_microseconds", "fidelity",
+                      "check"}
     assert set(m["experiments"]) <= EXPERIMENTS and m["experiments"] and m["method"] in METHODS
     assert len(m["microseconds"]) == 3 and all(t > 0 for t in m["microseconds"])
     assert m["median_microseconds"] == sorted(m["microseconds"])[1]
@@ -79,7 +82,8 @@ def test_exact_methods_are_exact_and_shares_are_reached(generated):
 def test_the_ablation_has_its_six_rows(generated):
     report, _ = generated
     rows = {(m["scan"], m["rule"], m["launches"]) for m in report["measurements"] if "ablation" in m["experiments"]}
-    assert rows == {("16-bit", "topk", "split"), ("16-bit", "topdelta", "split"), ("2-bit", "topk", "split"), ("2-bit", "topdelta", "split"),
+    assert rows == {("16-bit", "topk", "split"), ("16-bit", "topdelta", "split"), ("2-bit", "topk", "split"),
+                    ("2-bit", "topdelta", "split"),
                     ("2-bit", "topk", "fused"), ("2-bit", "topdelta", "fused")}
 
 

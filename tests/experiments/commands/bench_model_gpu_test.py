@@ -54,7 +54,8 @@ def test_the_record_is_whole(config, tmp_path):
 def test_a_checkpoint_and_the_shares_of_a_dump(config, tmp_path):
     model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.from_pretrained(config))
     model.half().save_pretrained(tmp_path / "checkpoint")
-    made = attest("synth", "-o", tmp_path / "d.h5", "--layers", 2, "--tokens", 3000, "--query-heads", 8, "--kv-heads", 2)
+    made = attest("synth", "-o", tmp_path / "d.h5", "--layers", 2, "--tokens", 3000, "--query-heads", 8, "--kv-heads",
+                  2)
     assert made.returncode == 0, made.stderr
     options = ["--context", "2K", "--batch", 1, "--repeats", 4, "--dump", tmp_path / "d.h5", "--delta", "3,inf"]
     refused = attest("bench", "model", tmp_path / "checkpoint", *options)

@@ -22,7 +22,8 @@ def test_selectors(words, settings):
 
 
 @pytest.mark.parametrize("text, sentence", [
-    ("nonsense", "unknown selector 'nonsense'"), ("ffd:", "--selector: '' is no option=value"), (",", "--selector: it names no selector"),
+    ("nonsense", "unknown selector 'nonsense'"), ("ffd:", "--selector: '' is no option=value"),
+    (",", "--selector: it names no selector"),
     ("kv_cache:k=fp9", "fp9"),
 ])
 def test_what_is_no_selector(text, sentence):

@@ -20,14 +20,17 @@ def write_dump(path, samples, layers=(0, 3)):
         q, k = random.standard_normal((2, HEADS, DIM)), random.standard_normal((KV_HEADS, TOKENS, DIM))
         q[..., 9] *= 30
         k[..., 5] *= 30
-        return q.astype(np.float32), k.astype(np.float32), random.standard_normal((KV_HEADS, TOKENS, DIM)).astype(np.float32)
+        return q.astype(np.float32), k.astype(np.float32), random.standard_normal(
+            (KV_HEADS, TOKENS, DIM)).astype(np.float32)
 
-    dump_maker.write_dump(path, values, seed=3, layers=layers, tokens=TOKENS, heads=HEADS, kv_heads=KV_HEADS, dim=DIM, positions=[250, 299],
+    dump_maker.write_dump(path, values, seed=3, layers=layers, tokens=TOKENS, heads=HEADS, kv_heads=KV_HEADS, dim=DIM,
+                          positions=[250, 299],
                           samples=samples)
 
 
 def run(dump, output, selector, *arguments):
-    command = [ATTEST, "run", dump, "-o", output, "--device", "cpu", "--selector", selector, "--budget", "30", *arguments]
+    command = [ATTEST, "run", dump, "-o", output, "--device", "cpu", "--selector", selector, "--budget", "30",
+               *arguments]
     return subprocess.run(list(map(str, command)), capture_output=True, text=True)
 
 
@@ -67,7 +70,8 @@ def test_a_ranking_from_a_file(dump, tmp_path):
     "options, arguments, said",
     [
         ("", [], "needs a channel ranking"),
-        (":calibrate=a", ["--samples", "a,b"], "selector 'ds' learns from sample 'a', so --samples must not ask for it"),
+        (":calibrate=a", [
+            "--samples", "a,b"], "selector 'ds' learns from sample 'a', so --samples must not ask for it"),
         (":calibrate=x", [], "no dump has a sample 'x'; nearest: 'a', 'b' or 'c'"),
         (":calibrate=a+b+c", [], "no sample is left to study"),
     ],
@@ -88,5 +92,6 @@ def test_a_layer_without_a_ranking_is_named(dump, tmp_path):
     (tmp_path / "ranking.json").write_text(json.dumps({"layers.0.qk_proj": [list(range(DIM))] * HEADS}))
     done = run(dump, tmp_path / "r.h5", "double_sparsity:channels=ranking.json,dense_layers=0", "--layers", "3")
     assert done.returncode == 4 and "ranking.json: cannot be opened" in done.stderr
-    done = run(dump, tmp_path / "r.h5", f"ds=double_sparsity:channels={tmp_path}/ranking.json,dense_layers=0", "--layers", "3")
+    done = run(dump, tmp_path / "r.h5", f"ds=double_sparsity:channels={tmp_path}/ranking.json,dense_layers=0",
+               "--layers", "3")
     assert done.returncode == 4 and "there is no head 0 of layer 3" in done.stderr, done.stderr

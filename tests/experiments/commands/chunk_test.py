@@ -1,4 +1,5 @@
-"""Units of a study that are computed elsewhere, as files: they are checked like any unit, and give the bits of one process."""
+"""Units of a study that are computed elsewhere, as files: they are checked like any unit, and give the bits of one
+process."""
 
 import json
 import signal
@@ -31,7 +32,8 @@ def chunk(dump, path, units, *more):
 
 
 def take(folder, out, *chunks, more=()):
-    return run([shared_runs.ATTEST, "--json", *command(folder / "dump.h5", out, "--resume", *more)[1:], "--take", *map(str, chunks)])
+    return run([shared_runs.ATTEST, "--json", *command(folder / "dump.h5", out, "--resume", *more)[1:], "--take",
+                *map(str, chunks)])
 
 
 def test_chunks_make_the_results_of_one_process(study, tmp_path):
@@ -50,7 +52,8 @@ def test_chunks_make_the_results_of_one_process(study, tmp_path):
 def gather(folder, out, *more):
     """Names of chunks come on its standard input."""
     words = [shared_runs.ATTEST, "--json", *command(folder / "dump.h5", out, "--resume", *more)[1:], "--take", "-"]
-    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=shared_runs.CLEAN)
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env=shared_runs.CLEAN)
 
 
 def test_chunks_are_taken_as_they_come(study, tmp_path):
@@ -115,7 +118,8 @@ def test_another_study_is_refused(study, tmp_path):
     shared_runs.write_dump(tmp_path / "dump.h5", layers=6, seed=4)
     assert run(chunk(tmp_path / "dump.h5", tmp_path / "c", "0")).returncode == 0
     result = take(folder, tmp_path / "other.h5", tmp_path / "c")
-    assert result.returncode == 4 and "began the study with another '" in result.stderr and "of other content" in result.stderr
+    assert result.returncode == 4 and "began the study with another '" in result.stderr \
+        and "of other content" in result.stderr
 
 
 def test_damaged_chunks_are_refused(study, tmp_path):
@@ -127,32 +131,39 @@ def test_damaged_chunks_are_refused(study, tmp_path):
     cases = {
         b"": "ends early", b"attest chunk 2\n" + whole[start:]: "expected the units of a study",
         whole[:start + 4]: "ends early", whole[:-1]: "ends early",
-        whole[:start] + struct.pack("<Q", 1 << 62) + whole[start + 8:]: "is 4611686018427387904, expected at most 16777216",
+        whole[:start] + struct.pack(
+            "<Q", 1 << 62) + whole[start + 8:]: "is 4611686018427387904, expected at most 16777216",
         whole[:start + 8] + b"[" * size + whole[units:]: "description is damaged",
         whole[:units] + struct.pack("<Q", 6) + whole[units + 8:]: "a unit is 6, expected at most 5",
         whole[:units] + struct.pack("<Q", 1) + whole[units + 8:]: "the results of sample 1, layer 1 are damaged",
-        whole[:units + 8] + struct.pack("<Q", 1 << 63) + whole[units + 16:]: "the size of a unit is 9223372036854775808, expected at most ",
-        whole[:units + 60] + bytes([whole[units + 60] ^ 1]) + whole[units + 61:]: "the results of sample 1, layer 0 are damaged",
+        whole[:units + 8] + struct.pack(
+            "<Q", 1 << 63) + whole[units + 16:]: "the size of a unit is 9223372036854775808, expected at most ",
+        whole[:units + 60] + bytes(
+            [whole[units + 60] ^ 1]) + whole[units + 61:]: "the results of sample 1, layer 0 are damaged",
     }
     for number, (text, sentence) in enumerate(cases.items()):
         path = tmp_path / str(number)
         path.write_bytes(text)
         result = take(folder, out, path)
-        assert result.returncode == 4 and f"attest: {path}: " in result.stderr and sentence in result.stderr, (number, result.stderr)
+        assert result.returncode == 4 and f"attest: {path}: " in result.stderr and sentence in result.stderr, \
+            (number, result.stderr)
 
 
 def test_a_name_that_no_file_can_have_is_told_before_the_work(study, tmp_path):
     folder, _ = study
     name = "L" * 300
-    result = subprocess.run([shared_runs.ATTEST, "run", folder / "dump.h5", *shared_runs.SELECTORS, "--units", "0", "--chunk", name],
+    result = subprocess.run([shared_runs.ATTEST, "run", folder / "dump.h5", *shared_runs.SELECTORS, "--units", "0",
+                             "--chunk", name],
                             capture_output=True, text=True, cwd=tmp_path)
-    assert result.returncode == 5 and "L...': File name too long" in result.stderr and list(tmp_path.iterdir()) == [], result.stderr
+    assert result.returncode == 5 and "L...': File name too long" in result.stderr and list(tmp_path.iterdir()) == [], \
+        result.stderr
 
 
 def test_refused_chunks_leave_no_study(study, tmp_path):
     folder, _ = study
     (tmp_path / "c").write_text("")
-    command = [shared_runs.ATTEST, "run", folder / "dump.h5", *shared_runs.SELECTORS, "-o", tmp_path / "r.h5", "--take", tmp_path / "c"]
+    command = [shared_runs.ATTEST, "run", folder / "dump.h5", *shared_runs.SELECTORS, "-o", tmp_path / "r.h5", "--take",
+               tmp_path / "c"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 4 and sorted(tmp_path.iterdir()) == [tmp_path / "c"], result.stderr
 
@@ -167,7 +178,8 @@ def test_refused_chunks_leave_no_study(study, tmp_path):
 ])
 def test_what_does_not_belong_together(study, tmp_path, more, sentence):
     folder, _ = study
-    result = subprocess.run([shared_runs.ATTEST, "run", folder / "dump.h5", *shared_runs.SELECTORS, *more], capture_output=True, text=True, cwd=tmp_path)
+    result = subprocess.run([shared_runs.ATTEST, "run", folder / "dump.h5", *shared_runs.SELECTORS, *more],
+                            capture_output=True, text=True, cwd=tmp_path)
     assert result.returncode == 2 and sentence in result.stderr, result.stderr
     assert not list(tmp_path.iterdir())
 
@@ -185,7 +197,8 @@ def test_a_chunk_takes_its_gpu_by_the_variables_of_a_launcher(study, tmp_path):
     folder, _ = study
     words = chunk(folder / "dump.h5", tmp_path / "c", "0-2,5")
     ranks = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
-    result = subprocess.run(words, capture_output=True, text=True, env={**shared_runs.CLEAN, **ranks, "LOCAL_RANK": "2"})
+    result = subprocess.run(words, capture_output=True, text=True, env={**shared_runs.CLEAN, **ranks,
+                                                                        "LOCAL_RANK": "2"})
     assert result.returncode == 2 and "LOCAL_RANK" in result.stderr and list(tmp_path.iterdir()) == [], result.stderr
     result = subprocess.run(words, capture_output=True, text=True, env={**shared_runs.CLEAN, **ranks})
     assert result.returncode == 0 and "[rank" not in result.stderr, result.stderr

@@ -13,9 +13,11 @@ from attest_program import attest
 def results(tmp_path_factory):
     """Six prompts of a synthetic model; quest and ffd without dense layers, the oracles, and both GQA policies."""
     folder = tmp_path_factory.mktemp("claims")
-    attest("synth", "-o", folder / "d.h5", "--layers", 4, "--samples", 6, "--tokens", 1500, "--queries", 3, "--query-heads", 8,
+    attest("synth", "-o", folder / "d.h5", "--layers", 4, "--samples", 6, "--tokens", 1500, "--queries", 3,
+           "--query-heads", 8,
            "--kv-heads", 2, "--head-dim", 32, "--value-dim", 32, "--seed", 3)
-    selectors = ["ffd", "per_head=ffd:gqa=per_head", "unscaled=ffd:delta_unit=unscaled", "quest:dense_layers=0", "topdelta", "topk", "blocks=topdelta:granularity=block"]
+    selectors = ["ffd", "per_head=ffd:gqa=per_head", "unscaled=ffd:delta_unit=unscaled", "quest:dense_layers=0",
+                 "topdelta", "topk", "blocks=topdelta:granularity=block"]
     attest("run", folder / "d.h5", "-o", folder / "r.h5", "--delta", "1:9:1", "--budget", "64,128,256,512,1024",
            *[part for s in selectors for part in ("--selector", s)])
     return folder / "r.h5"
@@ -68,7 +70,8 @@ def numbers(text):
 def test_recall_and_its_samples(results):
     found = claim(results, "Delta = 5 gives near-perfect")
     recall = cells(results, "ffd", "recall", "5")
-    assert found["evidence"].startswith(f"mean recall {mean(recall):.4f} (95 % interval ") and "6 samples)" in found["evidence"]
+    assert found["evidence"].startswith(f"mean recall {mean(recall):.4f} (95 % interval ") \
+        and "6 samples)" in found["evidence"]
     assert found["evidence"].endswith(f"lowest of all cells {min(np.nanmin(a) for a in recall):.4f}")
     low, high = numbers(found["evidence"].split("interval")[1])[:2]
     of_samples = [np.nanmean(a) for a in recall]
@@ -85,7 +88,8 @@ def test_skipped_blocks_of_both_policies(results):
 
 def test_pseudo_max(results):
     exact = np.concatenate([a.ravel() for a in cells(results, "ffd", "pseudo_max_gap_exact")])
-    assert f"exactly zero in {100 * np.mean(exact[~np.isnan(exact)] == 0):.2f} %" in claim(results, "The pseudo-max is")["evidence"]
+    assert f"exactly zero in {100 * np.mean(exact[~np.isnan(exact)] == 0):.2f} %" \
+        in claim(results, "The pseudo-max is")["evidence"]
     gap = np.concatenate([a.ravel() for a in cells(results, "ffd", "pseudo_max_gap_thumbnail")])
     one = claim(results, "The pseudo-max errs")
     assert f"in {100 * np.mean(gap[~np.isnan(gap)] < 0):.2f} %" in one["evidence"] and one["verdict"] == "does not hold"
@@ -98,30 +102,39 @@ def test_heads(results):
     for value in (heads.mean(), heads.std(axis=1).mean(), heads.min(), heads.max()):
         assert f"{100 * value:.2f} %" in found["evidence"]
     assert f"{(heads.std(axis=1) / heads.mean(axis=1)).mean():.4f}" in found["evidence"]
-    of_cells = f"{100 * mean(cells(results, 'per_head', 'keep_ratio', '5')):.2f} %"  # as where the paper disagrees with itself
-    assert f"({of_cells} over all cells)" in found["evidence"] and f"gqa=per_head: {of_cells}" in claim(results, "Kept at delta = 5")["evidence"]
-    assert f"the {heads.shape[1]} layer-head pairs of a sample" in found["evidence"] and "at least their mean" in found["rule"]
+    # as where the paper disagrees with itself
+    of_cells = f"{100 * mean(cells(results, 'per_head', 'keep_ratio', '5')):.2f} %"
+    assert f"({of_cells} over all cells)" in found["evidence"] \
+        and f"gqa=per_head: {of_cells}" in claim(results, "Kept at delta = 5")["evidence"]
+    assert f"the {heads.shape[1]} layer-head pairs of a sample" in found["evidence"] \
+        and "at least their mean" in found["rule"]
     assert heads.std(axis=1).mean() > heads.mean(axis=0).std() + 1e-4, "the case is not trivial"
 
 
 def test_flat_heads(results):
     with h5py.File(results) as file:
         samples = list(file["dumps/0/samples"].values())
-        proxy = [np.mean([np.nanmean(s["scores"][m][()].astype(float), axis=1) for s in samples], axis=0) for m in ("top1_top2_gap", "score_std")]
+        proxy = [np.mean([np.nanmean(s["scores"][m][()].astype(float), axis=1) for s in samples], axis=0)
+                 for m in ("top1_top2_gap", "score_std")]
     flat = (proxy[0] <= np.quantile(proxy[0], 0.1)) | (proxy[1] <= np.quantile(proxy[1], 0.1))
     keep = np.mean([np.nanmean(a, axis=1) for a in cells(results, "per_head", "keep_ratio", "5")], axis=0)
     text = claim(results, "Heads with flat scores")["evidence"]
-    assert f"proxy-error pairs ({flat.sum()} of {flat.size}) keep {100 * keep[flat].mean():.2f} %, regular ones {100 * keep[~flat].mean():.2f} %" in text
+    assert (f"proxy-error pairs ({flat.sum()} of {flat.size}) keep {100 * keep[flat].mean():.2f} %, regular ones "
+            f"{100 * keep[~flat].mean():.2f} %") in text
     oracle = np.mean([np.nanmean(a, axis=1) for a in cells(results, "blocks", "keep_ratio", "5")], axis=0)
-    assert f"keep {100 * oracle[flat].mean():.2f} % and regular ones {100 * oracle[~flat].mean():.2f} %" in claim(results, "The failure table")["evidence"]
+    assert f"keep {100 * oracle[flat].mean():.2f} % and regular ones {100 * oracle[~flat].mean():.2f} %" \
+        in claim(results, "The failure table")["evidence"]
 
 
 def test_dense_layers_are_left_out(tmp_path):
     """A layer that is exact by dense_layers says nothing about what a selector keeps."""
-    attest("synth", "-o", tmp_path / "d.h5", "--layers", 4, "--samples", 2, "--tokens", 1500, "--queries", 3, "--query-heads", 8,
+    attest("synth", "-o", tmp_path / "d.h5", "--layers", 4, "--samples", 2, "--tokens", 1500, "--queries", 3,
+           "--query-heads", 8,
            "--kv-heads", 2, "--head-dim", 32, "--value-dim", 32, "--seed", 3)
-    selectors = ["ffd=ffd:dense_layers=1", "unscaled=ffd:delta_unit=unscaled,dense_layers=1", "blocks=topdelta:granularity=block,dense_layers=1"]
-    attest("run", tmp_path / "d.h5", "-o", tmp_path / "r.h5", "--delta", "5", *[part for s in selectors for part in ("--selector", s)])
+    selectors = ["ffd=ffd:dense_layers=1", "unscaled=ffd:delta_unit=unscaled,dense_layers=1",
+                 "blocks=topdelta:granularity=block,dense_layers=1"]
+    attest("run", tmp_path / "d.h5", "-o", tmp_path / "r.h5", "--delta", "5",
+           *[part for s in selectors for part in ("--selector", s)])
     path = tmp_path / "r.h5"
     keep = {label: [a[1:] for a in cells(path, label, "keep_ratio", "5")] for label in ("ffd", "unscaled", "blocks")}
     assert mean(keep["ffd"]) < mean(cells(path, "ffd", "keep_ratio", "5")), "the case is not trivial"
@@ -129,13 +142,18 @@ def test_dense_layers_are_left_out(tmp_path):
     claim_of = lambda start: next(c for text, c in found.items() if text.startswith(start))
     units = claim_of("Algorithm 1")["evidence"]
     assert all(f"keep {100 * mean(keep[label]):.2f} %" in units for label in ("ffd", "unscaled"))
-    for start in ("The pseudo-max is", "The pseudo-max errs", "Heads with flat scores", "Delta = 5 marks", "The failure table"):
+    for start in ("The pseudo-max is", "The pseudo-max errs", "Heads with flat scores", "Delta = 5 marks",
+                  "The failure table"):
         assert "layers 1-3" in claim_of(start)["subject"], start
     with h5py.File(path) as file:
-        proxy = [np.mean([np.nanmean(s["scores"][m][1:].astype(float), axis=1) for s in file["dumps/0/samples"].values()], axis=0) for m in ("top1_top2_gap", "score_std")]
+        proxy = [
+            np.mean([np.nanmean(s["scores"][m][1:].astype(float), axis=1) for s in file["dumps/0/samples"].values()],
+                    axis=0) for m in ("top1_top2_gap", "score_std")]
     flat = (proxy[0] <= np.quantile(proxy[0], 0.1)) | (proxy[1] <= np.quantile(proxy[1], 0.1))
     pairs = np.mean([np.nanmean(a, axis=1) for a in keep["ffd"]], axis=0)
-    assert (f"proxy-error pairs ({flat.sum()} of {flat.size}) keep {100 * pairs[flat].mean():.2f} %, regular ones {100 * pairs[~flat].mean():.2f} %"
+    assert (
+        f"proxy-error pairs ({flat.sum()} of {flat.size}) keep {100 * pairs[flat].mean():.2f} %, regular ones "
+        f"{100 * pairs[~flat].mean():.2f} %"
             in claim_of("Heads with flat scores")["evidence"])
 
 
@@ -143,7 +161,8 @@ def test_correlation_by_layer(results):
     ours, theirs = (np.stack(cells(results, label, "spearman")) for label in ("ffd", "quest:dense_layers=0"))
     won = sum(np.nanmean(ours[:, y]) > np.nanmean(theirs[:, y]) for y in range(4))
     found = claim(results, "FFD's estimate has")
-    assert f"higher in {won} of 4 layers" in found["evidence"] and "the model has" not in found["evidence"] and "layers 0-3" in found["subject"]
+    assert f"higher in {won} of 4 layers" in found["evidence"] and "the model has" not in found["evidence"] \
+        and "layers 0-3" in found["subject"]
 
 
 def test_some_layers_are_not_every_layer(changed, results):
@@ -158,7 +177,8 @@ def test_some_layers_are_not_every_layer(changed, results):
     with h5py.File(path, "r+") as file:
         file["dumps/0"].attrs["num_layers"] = 8
     found = claim(path, start)
-    assert found["verdict"] == "cannot tell" and "higher in 4 of 4 layers (the model has 8)" in found["evidence"] and "every layer of the model" in found["rule"]
+    assert found["verdict"] == "cannot tell" and "higher in 4 of 4 layers (the model has 8)" in found["evidence"] \
+        and "every layer of the model" in found["rule"]
     path = changed("ffd", ranks(-1.0))
     with h5py.File(path, "r+") as file:
         file["dumps/0"].attrs["num_layers"] = 8
@@ -169,7 +189,8 @@ def test_recall_at_equal_bytes(results):
     def curve(label):
         with h5py.File(results) as file:
             labels = list(file["dumps/0/samples"].values())[0][label]["setting_labels"].asstr()[()]
-        points = [(mean(cells(results, label, "io_ratio", s)), mean(cells(results, label, "recall", s))) for s in labels]
+        points = [(mean(cells(results, label, "io_ratio", s)), mean(cells(results, label, "recall", s)))
+                  for s in labels]
         return np.array(sorted(points)).T
 
     ours, theirs = curve("ffd"), curve("quest:dense_layers=0")
@@ -217,12 +238,14 @@ def test_a_budget_that_few_samples_reach_is_told(changed):
 
     def better(group, layers):
         group["recall"][...] = 1
-        group["io_ratio"][...] = np.minimum(np.linspace(0.2, 0.9, group["recall"].shape[-1]), 0.6 if next(order) < 2 else 1)
+        group["io_ratio"][...] = np.minimum(np.linspace(0.2, 0.9, group["recall"].shape[-1]),
+                                            0.6 if next(order) < 2 else 1)
 
     found = claim(changed("ffd", better), "At equal bytes FFD's recall")
     clear, judged = map(int, re.search(r"clearly so at (\d+) of (\d+)", found["evidence"]).groups())
     points = int(re.search(r"at \d+ of (\d+) io ratios", found["evidence"]).group(1))
-    assert clear == judged < points and f"clearly not at 0 ({points - judged} reached by fewer than 5 samples)" in found["evidence"], found
+    assert clear == judged < points \
+        and f"clearly not at 0 ({points - judged} reached by fewer than 5 samples)" in found["evidence"], found
     assert found["rule"].startswith("at every one that five samples reach")
 
 
@@ -239,8 +262,10 @@ def test_few_samples_and_single_layers_say_nothing(results, changed, tmp_path):
             del samples[name]
     for start in ("Delta = 5 gives", "FFD needs no exception", "Only tokens below"):
         assert claim(path, start)["verdict"] in ("cannot tell", "does not hold"), start
-    assert claim(path, "Delta = 5 gives")["verdict"] == "cannot tell" and "3 samples, from" in claim(path, "Delta = 5 gives")["evidence"]
-    attest("run", results.parent / "d.h5", "-o", tmp_path / "one.h5", "--selector", "ffd", "--delta", "5", "--layers", "1-3")
+    assert claim(path, "Delta = 5 gives")["verdict"] == "cannot tell" \
+        and "3 samples, from" in claim(path, "Delta = 5 gives")["evidence"]
+    attest("run", results.parent / "d.h5", "-o", tmp_path / "one.h5", "--selector", "ffd", "--delta", "5", "--layers",
+           "1-3")
     assert claim(tmp_path / "one.h5", "FFD needs no exception")["evidence"] == "needs layers 0 and 1, and others"
 
 
@@ -256,21 +281,25 @@ def test_about_one_per_cent_is_not_two(changed):
 
 def test_a_vacuous_bound_holds_nothing(results, tmp_path):
     """Where the bound is 100 % no tail exceeds it."""
-    attest("run", results.parent / "d.h5", "-o", tmp_path / "v.h5", "--selector", "ffd", "--delta", "5", "--lambdas", "0.01,0.02")
+    attest("run", results.parent / "d.h5", "-o", tmp_path / "v.h5", "--selector", "ffd", "--delta", "5", "--lambdas",
+           "0.01,0.02")
     found = claim(tmp_path / "v.h5", "The scanning error is concentrated")
     assert found["verdict"] == "cannot tell" and found["evidence"].startswith("vacuous: ")
 
 
 def test_bounds_are_judged_over_samples(results, tmp_path):
-    """A bound that no row of a single sample exceeds is not shown for others; one that a row exceeds is refuted by it."""
+    """A bound that no row of a single sample exceeds is not shown for others; one that a row exceeds is refuted by
+    it."""
     theorem, misses = "The scanning error is concentrated", "Of the tokens above the threshold"
-    attest("run", results.parent / "d.h5", "-o", tmp_path / "six.h5", "--selector", "ffd", "--delta", "5", "--lambdas", "1,4,8")
+    attest("run", results.parent / "d.h5", "-o", tmp_path / "six.h5", "--selector", "ffd", "--delta", "5", "--lambdas",
+           "1,4,8")
     six = {start: claim(tmp_path / "six.h5", start) for start in (theorem, misses)}
     assert all(c["subject"].endswith("of 4 layers, 6 samples") for c in six.values()), six
     assert six[misses]["verdict"] == "holds" and "over the samples clearly so at" in six[misses]["evidence"]
     with h5py.File(tmp_path / "six.h5") as file:
         names = list(file["dumps/0/samples"])
-    attest("run", results.parent / "d.h5", "-o", tmp_path / "one.h5", "--selector", "ffd", "--delta", "5", "--lambdas", "1,4,8", "--samples", names[0])
+    attest("run", results.parent / "d.h5", "-o", tmp_path / "one.h5", "--selector", "ffd", "--delta", "5", "--lambdas",
+           "1,4,8", "--samples", names[0])
     for start in (theorem, misses):
         assert claim(tmp_path / "one.h5", start)["verdict"] == "cannot tell", start
     with h5py.File(tmp_path / "one.h5", "r+") as file:
@@ -339,7 +368,8 @@ def test_a_budget_of_5_is_no_delta(tmp_path, results):
     found = claims(tmp_path / "b.h5")
     at_5 = [c for c in found.values() if c["run_options"].endswith("--delta 5")]
     assert {c["verdict"] for c in at_5} == {"cannot tell"}
-    starts = ("FFD needs no exception", "The residual", "Algorithm 1", "Delta = 5 gives", "FFD skips 82 %", "The scanning error")
+    starts = ("FFD needs no exception", "The residual", "Algorithm 1", "Delta = 5 gives", "FFD skips 82 %",
+              "The scanning error")
     assert not [start for start in starts if not any(c["claim"].startswith(start) for c in at_5)]
 
 
@@ -358,7 +388,8 @@ def test_deltas_are_in_nats(tmp_path, results):
 
 def test_the_page_is_markdown_in_a_file(results, tmp_path):
     page = attest("claims", results).stdout
-    assert page.startswith("# The paper's claims") and page.count("\n| ") >= 24 and "| Rule |" in page and "results r.h5 (" in page
+    assert page.startswith("# The paper's claims") and page.count("\n| ") >= 24 and "| Rule |" in page \
+        and "results r.h5 (" in page
     attest("claims", results, "-o", tmp_path / "c.md")
     assert (tmp_path / "c.md").read_text() == page
     refused = attest("claims", results, "-o", tmp_path / "c.md", expect=5).stderr

@@ -26,10 +26,15 @@ def more_tokens(file):
 @pytest.mark.parametrize("make, sentence", [
     (dict(model="else"), "different models cannot be compared: "),
     (dict(samples={"x": [2], "y": [2], "z": [2], "w": [2]}), "no prompt is common: "),
-    (dict(samples={"s0": [2, 5], "s1": [0, 5]}), "prompt 's1': its layers (--layers chooses some) differ, so that its cells cannot be compared: 0, 1, 2, 5 in "),
-    (dict(change=move_queries), "prompt 's1': its query positions differ, so that its cells cannot be compared: 800, 801, 802 in "),
-    (dict(change=more_tokens), "prompt 's1': its numbers of tokens differ, so that its cells cannot be compared: 900 in "),
-    (dict(change=lambda file: file["dumps/0"].attrs.update(num_kv_heads=4)), "prompt 's0': its numbers of heads differ, so that its cells cannot be compared: 4 query heads, 2 KV heads"),
+    (dict(samples={"s0": [2, 5], "s1": [0, 5]}), "prompt 's1': its layers (--layers chooses some) differ, so that its "
+                                                 "cells cannot be compared: 0, 1, 2, 5 in "),
+    (dict(change=move_queries), "prompt 's1': its query positions differ, so that its cells cannot be compared: 800, "
+                                "801, 802 in "),
+    (dict(change=more_tokens), "prompt 's1': its numbers of tokens differ, so that its cells cannot be compared: 900 "
+                               "in "),
+    (dict(change=lambda file: file["dumps/0"].attrs.update(num_kv_heads=4)), "prompt 's0': its numbers of heads "
+                                                                             "differ, so that its cells cannot be "
+                                                                             "compared: 4 query heads, 2 KV heads"),
     (dict(selectors=[quest()]), "no label is common: "),
     (dict(selectors=[selector("ffd", "quest", "budget")]), "selector 'ffd': its kinds of setting differ, delta in "),
 ])
@@ -54,12 +59,15 @@ def test_more_refusals(studies, tmp_path):
         file.copy("dumps/0", "dumps/1")
         file["dumps/1"].attrs["model"] = "else"
     assert f"{path}: holds several models, 'tiny', 'else'; expected one" in compare(one, path, expect=4).stderr
-    assert "no 'block_keep_ratio'" in compare(one, two, "--selectors", "quest", "--metrics", "block_keep_ratio", expect=4).stderr
-    assert "no 'span_keep', which takes samples with spans" in compare(one, two, "--metrics", "span_keep", expect=4).stderr
+    assert "no 'block_keep_ratio'" in compare(one, two, "--selectors", "quest", "--metrics", "block_keep_ratio",
+                                              expect=4).stderr
+    assert "no 'span_keep', which takes samples with spans" in compare(one, two, "--metrics", "span_keep",
+                                                                       expect=4).stderr
     assert "there.h5" in compare(one, tmp_path / "there.h5", expect=4).stderr
     for path, delta in zip(studies, (5, 4), strict=True):
         set_manifest(path, configuration={"salient_delta": delta})
-        edit(path, lambda name, s: s["ffd"].create_dataset("salient_ratio", data=np.full(s["ffd/recall"].shape, 0.5, np.float32)))
+        edit(path, lambda name, s: s["ffd"].create_dataset("salient_ratio",
+                                                           data=np.full(s["ffd/recall"].shape, 0.5, np.float32)))
     done = compare(one, two, "--metrics", "salient_ratio", expect=4)
     assert f"'salient_ratio' cannot be compared: --salient-delta was 5 for {one}, 4 for {two}" in done.stderr
     compare(one, two)
@@ -78,7 +86,8 @@ def test_salient_tokens_of_another_delta_are_others(tmp_path):
     edit(path, salient)
     for metric in ("salient_hit_rate", "missed_salient_mass.max"):
         for pair in ("ffd@3=quest@1024", "ffd@3=ffd@5", "quest@1024=ffd@7"):
-            assert "salient are the tokens within" in compare(path, path, "--selectors", pair, "--metrics", metric, expect=4).stderr
+            assert "salient are the tokens within" in compare(path, path, "--selectors", pair, "--metrics", metric,
+                                                              expect=4).stderr
         compare(path, path, "--selectors", "ffd@5=quest@1024", "--metrics", metric)
         compare(path, path, "--selectors", "ffd", "--metrics", metric)
     compare(path, path, "--selectors", "ffd@3=quest@1024", "--metrics", "salient_hit_rate_fixed")
@@ -88,7 +97,8 @@ def test_salient_tokens_of_another_delta_are_others(tmp_path):
     (["--metrics", "foo"], "there is no metric 'foo'"),
     (["--metrics", "recall,recall.mean"], "'recall.mean' is there twice"),
     (["--metrics", "recall.count"], "'recall.count': cells are compared in pairs, so that both files have as many"),
-    (["--selectors", "ffd=none"], "'ffd=none' is neither a label that both files have, LABEL1=LABEL2, nor LABEL1@SETTING=LABEL2@SETTING; "),
+    (["--selectors", "ffd=none"], "'ffd=none' is neither a label that both files have, LABEL1=LABEL2, nor "
+                                  "LABEL1@SETTING=LABEL2@SETTING; "),
     (["--selectors", "ffd@4=ffd@5"], "has the settings 3, 5, 7, found '4'"),
     (["--selectors", "ffd@5=quest@2"], "has the settings 256, 1024, 50%, found '2'"),
     (["--selectors", "ffd,ffd"], "'ffd' is there twice"),
@@ -114,8 +124,10 @@ def test_a_setting_that_is_unknown_in_both(studies):
 
 def test_many_settings_are_cut(tmp_path):
     path = write_results(tmp_path / "many.h5", [ffd()], SAMPLES)
-    edit(path, lambda name, sample: sample["ffd/setting_labels"].write_direct(np.array(["1" * 150, "2" * 150, "3"], object)))
-    assert f"has the settings {'1' * 150}, {'2' * 48}..., found '4'\n" in compare(path, path, "--selectors", "ffd@3=ffd@4", expect=2).stderr
+    edit(path, lambda name,
+         sample: sample["ffd/setting_labels"].write_direct(np.array(["1" * 150, "2" * 150, "3"], object)))
+    assert f"has the settings {'1' * 150}, {'2' * 48}..., found '4'\n" \
+        in compare(path, path, "--selectors", "ffd@3=ffd@4", expect=2).stderr
 
 
 def test_names_cannot_write_to_the_terminal(tmp_path):

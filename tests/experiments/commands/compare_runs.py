@@ -38,8 +38,8 @@ def set_manifest(path, **manifest):
 
 @pytest.fixture
 def studies(tmp_path):
-    """The second has other values, its settings in another order and one more of them, and NaN in other cells; layer 5 of s1 is missing
-    in the first, layer 2 of s3 in the second."""
+    """The second has other values, its settings in another order and one more of them, and NaN in other cells; layer 5
+    of s1 is missing in the first, layer 2 of s3 in the second."""
     selectors = [EXACT, ffd(), quest()]
     paths = [write_results(tmp_path / "one.h5", selectors, SAMPLES, seed=1, skipped={("s1", 5)}),
              write_results(tmp_path / "two.h5", selectors, SAMPLES, seed=2, skipped={("s3", 2)})]

@@ -16,8 +16,10 @@ def write_study(path, prompts, seed):
     with h5py.File(path, "w") as file:
         file.attrs.update({"format": "attention-study", "format_version": 1, "manifest": "{}"})
         group = file.create_group("dumps/0")
-        group.attrs.update(path="d.h5", model="m", num_query_heads=HEADS, num_kv_heads=8, head_dim=128, value_dim=128, num_layers=LAYERS)
-        cells = {m: rng.uniform(0.5, 0.9, (LAYERS, 1, HEADS, SETTINGS)).astype(np.float32) for m in ("recall", "lse_error")}
+        group.attrs.update(path="d.h5", model="m", num_query_heads=HEADS, num_kv_heads=8, head_dim=128, value_dim=128,
+                           num_layers=LAYERS)
+        cells = {m: rng.uniform(0.5, 0.9, (LAYERS, 1, HEADS, SETTINGS)).astype(np.float32)
+                 for m in ("recall", "lse_error")}
         for prompt in range(prompts):
             sample = group.create_group(f"samples/p{prompt}")
             sample.attrs.update(task="t", num_tokens=9000)

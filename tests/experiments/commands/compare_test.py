@@ -98,13 +98,15 @@ def check_rows(rows, paths, confidence=0.95):
         assert [row["mean_1"], row["mean_2"]] == pytest.approx([np.mean(first), np.mean(second)], rel=NUMBER), row
         assert row["difference"] == pytest.approx(d.mean(), rel=NUMBER, abs=DOUBLE)
         assert row["p"] == pytest.approx(p, rel=DOUBLE)
-        assert (row["low"], row["high"]) == (pytest.approx(low, rel=NUMBER, abs=DOUBLE), pytest.approx(high, rel=NUMBER, abs=DOUBLE))
+        assert (row["low"], row["high"]) == (pytest.approx(low, rel=NUMBER, abs=DOUBLE),
+                                             pytest.approx(high, rel=NUMBER, abs=DOUBLE))
     adjusted = holm(np.array(expected_p))
     rejected = sum(adjusted <= 1 - confidence)
     for row, p in zip(rows, adjusted, strict=True):
         assert row["p_holm"] == pytest.approx(p, rel=DOUBLE)
         few = 2 / 2 ** row["prompts"] > (1 - confidence) / (len(rows) - rejected)
-        verdict = "changed" if p <= 1 - confidence else "too few prompts to tell" if few and not row["equal"] else "no evidence of a change"
+        verdict = "changed" if p <= 1 - confidence else "too few prompts to tell" if few \
+            and not row["equal"] else "no evidence of a change"
         assert row["verdict"] == verdict, row
 
 
@@ -113,7 +115,8 @@ def test_every_number_of_the_default_rows(studies):
     rows = found["rows"]
     assert [(r["selector_1"], r["setting_label"], r["metric"]) for r in rows] == [
         (label, setting, metric) for label, settings in
-        [("exact", [""]), ("ffd", ["3", "5", "7"]), ("quest", ["256", "1024", "50%"])] for setting in settings for metric in DEFAULT]
+        [("exact", [""]), ("ffd", ["3", "5", "7"]), ("quest", ["256", "1024", "50%"])] for setting in settings
+        for metric in DEFAULT]
     check_rows(rows, studies)
     assert found["prompts"] == list(SAMPLES) and found["prompts_matched_by_name"] == 8
     assert found["left_out"] == [{"prompt": "s1", "layer": 5}, {"prompt": "s3", "layer": 2}]
@@ -121,15 +124,18 @@ def test_every_number_of_the_default_rows(studies):
     text = compare(*studies).stdout
     assert "Not compared, in R2 alone: ffd at 9." in text
     assert "Left out of both, because a study did not compute them: s1 layer 5, s3 layer 2." in text
-    assert "8 prompts, matched by name alone: the contents of their dumps differ or are not known; layers 0-2 and 5." in text
+    assert "8 prompts, matched by name alone: the contents of their dumps differ or are not known; layers 0-2 and 5." \
+        in text
 
 
 def test_a_planted_change_is_found_and_said(studies):
-    found = result(*studies, "--selectors", "ffd", "--settings", "5", "--metrics", "recall,lse_error.p90,recall_deficit.max")
+    found = result(*studies, "--selectors", "ffd", "--settings", "5", "--metrics",
+                   "recall,lse_error.p90,recall_deficit.max")
     check_rows(found["rows"], studies)
     assert found["rows"][0]["verdict"] == "changed" and found["rows"][0]["difference"] < -0.15
     assert found["rows"][1]["verdict"] == "no evidence of a change"
-    assert f"changed: recall of ffd at delta 5 by {found['rows'][0]['difference']:+.3g} (95 % interval " in found["summary"]
+    assert f"changed: recall of ffd at delta 5 by {found['rows'][0]['difference']:+.3g} (95 % interval " \
+        in found["summary"]
     assert "no evidence of a change" in found["summary"]
     text = compare(*studies, "--selectors", "ffd", "--settings", "5", "--metrics", "recall").stdout
     assert text.splitlines()[-1].startswith("The row changed: recall of ffd at delta 5 by -0.")
@@ -137,13 +143,15 @@ def test_a_planted_change_is_found_and_said(studies):
 
 def test_confidence_layers_scores_and_settings_by_value(studies):
     check_rows(result(*studies, "--confidence", "80%")["rows"], studies, 0.8)
-    rows = result(*studies, "--settings", "7.0,50.0%", "--metrics", "keep_ratio,lse,pseudo_max_gap_exact.median")["rows"]
+    rows = result(*studies, "--settings", "7.0,50.0%", "--metrics",
+                  "keep_ratio,lse,pseudo_max_gap_exact.median")["rows"]
     assert [(r["selector_1"], r["setting_label"], r["metric"]) for r in rows] == [
         ("", "", "lse.mean"), ("exact", "", "keep_ratio.mean"), ("ffd", "", "pseudo_max_gap_exact.median"),
         ("ffd", "7", "keep_ratio.mean"), ("quest", "50%", "keep_ratio.mean")]
     chosen = result(*studies, "--layers", "5", "--metrics", "recall", "--selectors", "quest", "--settings", "256")
     assert chosen["layers"] == [5]
-    d = [np.nanmean(b[-1]) - np.nanmean(a[-1]) for name, (_, a, b) in paired(studies, ("quest", "quest"), "recall", 256).items() if name != "s1"]
+    d = [np.nanmean(b[-1]) - np.nanmean(a[-1]) for name, (_, a, b) in paired(studies, ("quest", "quest"), "recall",
+                                                                             256).items() if name != "s1"]
     assert chosen["rows"][0]["prompts"] == 7
     assert chosen["rows"][0]["difference"] == pytest.approx(np.mean(d), rel=NUMBER)
 
@@ -155,24 +163,28 @@ def test_heads_are_means_over_prompts_of_means_over_queries(studies):
     for heads in found["heads"]:
         setting = float(heads["setting_label"].rstrip("%") or 0)
         per_place = {}
-        for numbers, a, b in paired(studies, (heads["selector_1"], heads["selector_2"]), heads["metric"], setting).values():
+        for numbers, a, b in paired(studies, (heads["selector_1"], heads["selector_2"]), heads["metric"],
+                                    setting).values():
             for y, layer in enumerate(numbers):
                 for head in range(a.shape[2]):
                     d = (b - a)[y, :, head]
                     if (~np.isnan(d)).any():
                         per_place.setdefault((layer, head), []).append(np.nanmean(d))
-        for i, (mean, prompts, share) in enumerate(zip(heads["difference"], heads["prompts"], heads["same_sign"], strict=True)):
+        for i, (mean, prompts, share) in enumerate(zip(heads["difference"], heads["prompts"], heads["same_sign"],
+                                                       strict=True)):
             d = np.array(per_place[layers[i // heads["heads"]], i % heads["heads"]])
             assert mean == pytest.approx(d.mean(), rel=NUMBER, abs=DOUBLE)
             assert prompts == len(d)
             assert share == pytest.approx(np.mean(np.sign(d) == np.sign(d.mean())))
     lines = compare(*studies, "--settings", "5", "--selectors", "ffd", "--metrics", "recall").stdout.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("Where recall of ffd at delta 5 differs most"))
-    of_row = next(h for h in found["heads"] if (h["selector_1"], h["setting_label"], h["metric"]) == ("ffd", "5", "recall"))
+    of_row = next(
+        h for h in found["heads"] if (h["selector_1"], h["setting_label"], h["metric"]) == ("ffd", "5", "recall"))
     largest = sorted(range(len(of_row["difference"])), key=lambda i: -abs(of_row["difference"][i]))[:10]
     for line, i in zip(lines[start + 2 : start + 12], largest, strict=True):
         count = round(of_row["same_sign"][i] * of_row["prompts"][i])
-        assert line.split() == [str(layers[i // 4]), str(i % 4), f"{of_row['difference'][i]:+.3g}", str(count), "of", str(of_row["prompts"][i])]
+        assert line.split() == [str(layers[i // 4]), str(i % 4), f"{of_row['difference'][i]:+.3g}", str(count), "of",
+                                str(of_row["prompts"][i])]
     assert lines[start + 12] == ""
 
 
@@ -193,10 +205,12 @@ def test_formats_hold_the_same_numbers(studies, tmp_path):
     heads = [line for line in lines if line["layer"] != ""]
     values = [v for h in found["heads"] for v in h["difference"]]
     assert [float(line["difference"]) for line in heads] == pytest.approx(values, rel=NUMBER)
-    assert [(line["layer"], line["head"]) for line in heads[:5]] == [("0", "0"), ("0", "1"), ("0", "2"), ("0", "3"), ("1", "0")]
+    assert [(line["layer"], line["head"]) for line in heads[:5]] == [("0", "0"), ("0", "1"), ("0", "2"), ("0", "3"),
+                                                                     ("1", "0")]
     markdown = (tmp_path / "c.md").read_text()
     row = found["rows"][-1]
-    assert f"| quest | budget 256 | io\\_ratio (%) | {100 * row['mean_1']:.2f} | {100 * row['mean_2']:.2f} | " in markdown
+    assert f"| quest | budget 256 | io\\_ratio (%) | {100 * row['mean_1']:.2f} | {100 * row['mean_2']:.2f} | " \
+        in markdown
     assert found["summary"] in markdown
     text = compare(*arguments).stdout
     row = next(r for r in found["rows"] if (r["selector_1"], r["metric"]) == ("ffd", "recall.min"))
@@ -216,7 +230,9 @@ def test_equal_studies_say_so_first(studies, tmp_path):
     for row in found["rows"]:
         assert (row["p"], row["difference"], row["equal"], row["verdict"]) == (1, 0, True, "no evidence of a change")
     text = compare(studies[0], studies[0]).stdout
-    assert text.startswith("Every matched cell of the metrics compared (recall, lse_error, mass_recall, keep_ratio, io_ratio) is bit for bit equal.\n")
+    assert text.startswith(
+        "Every matched cell of the metrics compared (recall, lse_error, mass_recall, keep_ratio, io_ratio) is bit for "
+        "bit equal.\n")
     other = tmp_path / "other.h5"
     other.write_bytes(open(studies[0], "rb").read())
     with h5py.File(other, "r+") as file:
@@ -232,7 +248,8 @@ def test_too_few_prompts_say_how_many_it_takes(tmp_path):
     found = result(*paths, "--metrics", "recall", "--settings", "5")
     assert found["rows"][0]["verdict"] == "too few prompts to tell" and found["prompts_needed"] == 6
     assert (found["rows"][0]["low"], found["rows"][0]["high"]) == (None, None)
-    assert "5 prompts cannot show a change of one row at confidence 0.95: 1 row takes at least 6 prompts." in found["summary"]
+    assert "5 prompts cannot show a change of one row at confidence 0.95: 1 row takes at least 6 prompts." \
+        in found["summary"]
     found = result(*paths)  # 2 / 2^n <= 0.05 / 18
     assert found["prompts_needed"] == 10
     assert "any of 18 rows at confidence 0.95: 18 rows take at least 10 prompts; fewer --metrics" in found["summary"]
@@ -244,7 +261,8 @@ def test_many_prompts_are_drawn_and_repeat(tmp_path):
     many = {f"s{i:02}": [2] for i in range(30)}
     paths = [write_results(tmp_path / f"{i}.h5", [ffd()], many, seed=i) for i in range(2)]
     arguments = [*paths, "--metrics", "recall", "--settings", "5"]
-    one, again, other = result(*arguments)["rows"][0], result(*arguments, "--threads", 1)["rows"][0], result(*arguments, "--seed", 7)["rows"][0]
+    one, again, other = result(*arguments)["rows"][0], result(*arguments, "--threads", 1)["rows"][0], \
+        result(*arguments, "--seed", 7)["rows"][0]
     assert one == again and one["p"] != other["p"]
     d = np.array([np.nanmean(b) - np.nanmean(a) for _, a, b in paired(paths, ("ffd", "ffd"), "recall", 5).values()])
     signs = np.random.default_rng(0).choice([-1, 1], (200_000, 30))
@@ -255,7 +273,8 @@ def test_many_prompts_are_drawn_and_repeat(tmp_path):
 
 def test_two_selectors_of_one_file(tmp_path):
     label = "ffd:gqa=per_head"
-    path = write_results(tmp_path / "r.h5", [ffd(), ffd(label, "per_head"), selector("best,k", "topk", "budget"), quest("q")], SAMPLES)
+    path = write_results(tmp_path / "r.h5", [ffd(), ffd(label, "per_head"), selector("best,k", "topk", "budget"),
+                                             quest("q")], SAMPLES)
     for typed in (f"ffd={label}", f"{label}=ffd"):
         found = result(path, path, "--selectors", typed, "--metrics", "recall,keep_ratio")
         labels = ("ffd", label) if typed.startswith("ffd=") else (label, "ffd")
@@ -265,18 +284,25 @@ def test_two_selectors_of_one_file(tmp_path):
                 "value_2": ["per_head", "union"][labels[0] == label]} in found["options"]
     rows = result(path, path, "--selectors", f"best,k=q,ffd,{label}", "--metrics", "recall")["rows"]
     assert {(r["selector_1"], r["selector_2"]) for r in rows} == {("best,k", "q"), ("ffd", "ffd"), (label, label)}
-    assert {(r["selector_1"]) for r in result(path, path, "--metrics", "recall", "--selectors", "ffd", "q")["rows"]} == {"ffd", "q"}
+    assert {(r["selector_1"]) for r in result(path, path, "--metrics", "recall", "--selectors", "ffd",
+                                              "q")["rows"]} == {"ffd", "q"}
     text = compare(path, path, "--selectors", "best,k=q", "--metrics", "recall").stdout
     assert "Options that differ (R1 -> R2): best,k=q: selector topk -> quest." in text
 
 
 def test_options_versions_and_devices_are_said(studies):
-    set_manifest(studies[0], program={"version": "0.1.0", "git_commit": "abc"}, device="CPU, 2 threads", configuration={"salient_delta": 5})
-    set_manifest(studies[1], program={"version": "0.2.0", "git_commit": "def"}, device="NVIDIA H200", configuration={"salient_delta": 4})
-    edit(studies[1], lambda name, s: s["ffd"].attrs.update(options=json.dumps({"gqa": "per_head", "sub_block": 128, "new": "x"})))
+    set_manifest(studies[0], program={"version": "0.1.0", "git_commit": "abc"}, device="CPU, 2 threads",
+                 configuration={"salient_delta": 5})
+    set_manifest(studies[1], program={"version": "0.2.0", "git_commit": "def"}, device="NVIDIA H200",
+                 configuration={"salient_delta": 4})
+    edit(studies[1], lambda name,
+         s: s["ffd"].attrs.update(options=json.dumps({"gqa": "per_head", "sub_block": 128, "new": "x"})))
     text = compare(*studies).stdout
-    assert f"R1 = {studies[0]} (attest 0.1.0, commit abc, CPU, 2 threads)\nR2 = {studies[1]} (attest 0.2.0, commit def, NVIDIA H200)\n" in text
-    assert ("Options that differ (R1 -> R2): ffd: gqa union -> per_head, new - -> x, rule topdelta -> -, scan thumbnail -> -; "
+    assert (f"R1 = {studies[0]} (attest 0.1.0, commit abc, CPU, 2 threads)\nR2 = {studies[1]} (attest 0.2.0, commit "
+            "def, NVIDIA H200)\n") in text
+    assert (
+        "Options that differ (R1 -> R2): ffd: gqa union -> per_head, new - -> x, rule topdelta -> -, scan thumbnail -> "
+        "-; "
             "salient_delta 5 -> 4.") in text
 
 
@@ -298,7 +324,8 @@ def test_prompts_are_matched_by_content_then_by_name(tmp_path):
     assert (found["study_1"]["prompts_alone"], found["study_2"]["prompts_alone"]) == (["only0"] * 2, ["only1"] * 2)
     assert "Not compared, in R1 alone: 2 prompts (only0, only0)." in compare(*paths).stdout
     set_manifest(paths[1], inputs=[])
-    assert "prompt 'a' is there twice, of the dumps tiny.h5 (/dumps/0) and tiny.h5 (/dumps/1)" in compare(*paths, expect=4).stderr
+    assert "prompt 'a' is there twice, of the dumps tiny.h5 (/dumps/0) and tiny.h5 (/dumps/1)" \
+        in compare(*paths, expect=4).stderr
     set_manifest(paths[0], inputs=[{"xxh64_of_1MiB": "1"}, {"xxh64_of_1MiB": "1"}])
     assert "is there twice" in compare(paths[0], paths[0], expect=4).stderr
     for path in paths:
@@ -320,7 +347,9 @@ def test_infinite_values_are_left_out_and_said(studies):
 
 def test_span_recall_takes_the_retrieval_cells_of_both(studies):
     for number, path in enumerate(studies):
-        edit(path, lambda name, s: s.create_dataset("scores/span_mass", data=np.random.default_rng(number).random(s["scores/lse"].shape).astype(np.float32)))
+        edit(path, lambda name, s: s.create_dataset("scores/span_mass",
+                                                    data=np.random.default_rng(number).random(
+                                                        s["scores/lse"].shape).astype(np.float32)))
     row = result(*studies, "--metrics", "span_recall.min", "--selectors", "ffd", "--settings", "5")["rows"][0]
     masses = paired(studies, ("scores", "scores"), "span_mass", 0)
     d = []
@@ -353,28 +382,37 @@ def labels(path, label):
 
 def of_samples(path, label, setting, metric="recall"):
     with h5py.File(path) as file:
-        return np.array([np.nanmean(s[label][metric][()][..., setting].astype(float)) for s in file["dumps/0/samples"].values()])
+        return np.array(
+            [np.nanmean(s[label][metric][()][..., setting].astype(float)) for s in file["dumps/0/samples"].values()])
 
 
 def test_settings_of_two_kinds(bytes_study):
     deltas, budgets = labels(bytes_study, "ffd"), labels(bytes_study, "quest")
-    found = result(bytes_study, bytes_study, "--selectors", f"ffd@{deltas[1]}=quest@{budgets[0]}", "--metrics", "recall")
+    found = result(bytes_study, bytes_study, "--selectors", f"ffd@{deltas[1]}=quest@{budgets[0]}", "--metrics",
+                   "recall")
     (row,) = found["rows"]
     first, second = of_samples(bytes_study, "ffd", 1), of_samples(bytes_study, "quest", 0)
     assert (row["mean_1"], row["mean_2"]) == (pytest.approx(first.mean()), pytest.approx(second.mean()))
     assert (row["setting"], row["setting_label"], row["setting_2"]) == ("delta", deltas[1], f"budget {budgets[0]}")
-    assert f"delta {deltas[1]} = budget {budgets[0]}" in compare(bytes_study, bytes_study, "--selectors", f"ffd@{deltas[1]}=quest@{budgets[0]}", "--metrics", "recall").stdout
-    assert "LABEL1@SETTING=LABEL2@SETTING" in compare(bytes_study, bytes_study, "--selectors", "ffd=quest", expect=4).stderr
-    assert f"has the settings {', '.join(deltas)}, found '99'" in compare(bytes_study, bytes_study, "--selectors", "ffd@99=quest@1", expect=2).stderr
+    assert f"delta {deltas[1]} = budget {budgets[0]}" in compare(bytes_study, bytes_study, "--selectors",
+                                                                 f"ffd@{deltas[1]}=quest@{budgets[0]}", "--metrics",
+                                                                 "recall").stdout
+    assert "LABEL1@SETTING=LABEL2@SETTING" in compare(bytes_study, bytes_study, "--selectors", "ffd=quest",
+                                                      expect=4).stderr
+    assert f"has the settings {', '.join(deltas)}, found '99'" in compare(bytes_study, bytes_study, "--selectors",
+                                                                          "ffd@99=quest@1", expect=2).stderr
 
 
 def test_a_selector_without_settings_beside_a_setting(tmp_path):
     path = write_results(tmp_path / "r.h5", [ffd(), EXACT], SAMPLES, seed=3)
     delta = labels(path, "ffd")[1]
-    for pair, setting, second in ((f"exact=ffd@{delta}", "no setting", f"delta {delta}"), (f"ffd@{delta}=exact", f"delta {delta}", "no setting")):
+    for pair, setting, second in ((f"exact=ffd@{delta}", "no setting", f"delta {delta}"),
+                                  (f"ffd@{delta}=exact", f"delta {delta}", "no setting")):
         (row,) = result(path, path, "--selectors", pair, "--metrics", "recall")["rows"]
-        assert row["setting_2"] == second and f"{setting} = {second}" in compare(path, path, "--selectors", pair, "--metrics", "recall").stdout
-        means = [of_samples(path, label, 1 if label == "ffd" else 0).mean() for label in (part.split("@")[0] for part in pair.split("="))]
+        assert row["setting_2"] == second and f"{setting} = {second}" in compare(
+            path, path, "--selectors", pair, "--metrics", "recall").stdout
+        means = [of_samples(path, label, 1 if label == "ffd" else 0).mean()
+                 for label in (part.split("@")[0] for part in pair.split("="))]
         assert [row["mean_1"], row["mean_2"]] == pytest.approx(means)
     assert "neither a label" in compare(path, path, "--selectors", f"ffd@{delta}=ffd", expect=2).stderr
 
@@ -388,9 +426,11 @@ def test_bytes_are_matched_by_the_layers_of_the_rows(bytes_study, tmp_path):
         sample["ffd/io_ratio"][:-1] = np.broadcast_to([0.1, 0.2, 0.4], sample["ffd/io_ratio"][:-1].shape)
 
     first = edit(bytes_study, all_of_layer_5)
-    second = edit(write_results(tmp_path / "two.h5", [ffd(), quest(dense_layers=0)], SAMPLES, seed=3, skipped={(name, 5) for name in SAMPLES}), plant)
+    second = edit(write_results(tmp_path / "two.h5", [ffd(), quest(dense_layers=0)], SAMPLES, seed=3,
+                                skipped={(name, 5) for name in SAMPLES}), plant)
     rows = result(first, second, "--selectors", "quest=ffd", "--same-bytes", "--metrics", "io_ratio")["rows"]
-    assert [(row["mean_1"], row["mean_2"]) for row in rows] == [(pytest.approx(0.21), pytest.approx(0.2)), (pytest.approx(0.3), pytest.approx(0.2))]
+    assert [(row["mean_1"], row["mean_2"]) for row in rows] == [(pytest.approx(0.21), pytest.approx(0.2)),
+                                                                (pytest.approx(0.3), pytest.approx(0.2))]
     assert [(row["io_1"], row["io_2"]) for row in rows] == [(row["mean_1"], row["mean_2"]) for row in rows]
 
 
@@ -399,17 +439,25 @@ def test_matched_bytes(bytes_study):
     deltas, budgets = labels(bytes_study, "ffd"), labels(bytes_study, "quest")
     found = result(bytes_study, bytes_study, "--selectors", "quest=ffd", "--same-bytes", "--metrics", "recall")
     assert [(r["setting_label"], r["setting_2"], r["io_1"], r["io_2"]) for r in found["rows"]] == [
-        (budgets[1], f"delta {deltas[1]}", pytest.approx(0.21), pytest.approx(0.2)), (budgets[2], f"delta {deltas[1]}", pytest.approx(0.3), pytest.approx(0.2))]
+        (budgets[1], f"delta {deltas[1]}", pytest.approx(0.21), pytest.approx(0.2)),
+        (budgets[2], f"delta {deltas[1]}", pytest.approx(0.3), pytest.approx(0.2))]
     text = compare(bytes_study, bytes_study, "--selectors", "quest=ffd", "--same-bytes", "--metrics", "recall").stdout
-    assert "Matched by bytes" in text and "read 21 % and 20 %" in text and f"quest=ffd at {budgets[0]}, as R2 has no setting that reads as little" in text
-    other = result(bytes_study, bytes_study, "--selectors", "ffd=quest", "--same-bytes", "--metrics", "recall", "--settings", deltas[2])
+    assert "Matched by bytes" in text and "read 21 % and 20 %" in text and (f"quest=ffd at {budgets[0]}, as R2 has no "
+                                                                            "setting that reads as little") in text
+    other = result(bytes_study, bytes_study, "--selectors", "ffd=quest", "--same-bytes", "--metrics", "recall",
+                   "--settings", deltas[2])
     assert [(r["setting_label"], r["setting_2"]) for r in other["rows"]] == [(deltas[2], f"budget {budgets[2]}")]
-    none = edit(bytes_study, lambda name, sample: sample["ffd/io_ratio"].write_direct(np.ones(sample["ffd/io_ratio"].shape, np.float32)))
+    none = edit(bytes_study, lambda name,
+                sample: sample["ffd/io_ratio"].write_direct(np.ones(sample["ffd/io_ratio"].shape, np.float32)))
     assert "reads as little" in compare(none, none, "--selectors", "quest=ffd", "--same-bytes", expect=4).stderr
-    # Each prompt counts once, as in the rows: a prompt of two layers as much as one of four, which have most of the cells.
+    # Each prompt counts once, as in the rows: a prompt of two layers as much as one of four, which have most of the
+    # cells.
     def uneven(name, sample):
         sample["ffd/io_ratio"][...] = 0.3
-        sample["quest/io_ratio"][...] = np.broadcast_to([0.1, 0.15 if len(SAMPLES[name]) == 4 else 0.5, 1.1], sample["quest/io_ratio"].shape)
+        sample["quest/io_ratio"][...] = np.broadcast_to([0.1, 0.15 if len(SAMPLES[name]) == 4 else 0.5, 1.1],
+                                                        sample["quest/io_ratio"].shape)
 
-    (row, *_) = result(*[edit(bytes_study, uneven)] * 2, "--selectors", "ffd=quest", "--same-bytes", "--metrics", "io_ratio")["rows"]
-    assert (row["mean_1"], row["mean_2"], row["setting_2"]) == (pytest.approx(0.3), pytest.approx(0.1), f"budget {budgets[0]}")
+    (row, *_) = result(*[edit(bytes_study, uneven)] * 2, "--selectors", "ffd=quest", "--same-bytes", "--metrics",
+                       "io_ratio")["rows"]
+    assert (row["mean_1"], row["mean_2"], row["setting_2"]) == (pytest.approx(0.3), pytest.approx(0.1),
+                                                                f"budget {budgets[0]}")

@@ -53,7 +53,8 @@ def study(tmp_path_factory):
     assert result.returncode == 0, result.stderr
     with h5py.File(path) as file:
         samples = file["dumps/0/samples"]
-        return {name: {m: group[m][()] for m in ("layers", "scores/span_mass", "ffd/keep_ratio", "ffd/lse_error")} for name, group in samples.items()}
+        return {name: {m: group[m][()] for m in ("layers", "scores/span_mass", "ffd/keep_ratio", "ffd/lse_error")}
+                for name, group in samples.items()}
 
 
 def test_the_demo_page_on_the_embedded_dump(demo, study):
@@ -64,10 +65,12 @@ def test_the_demo_page_on_the_embedded_dump(demo, study):
     assert "head_dim 128, bfloat16" in text
     long = [s for s in demo["samples"] if s["num_tokens"] > 2000]
     (count, tasks, one, many, fewest, most, queries) = told(
-        r"(\w+) prompts of (\w+) retrieval tasks, (\w+) of 4\.1K tokens and (\w+) of 1K, (\w+) to (\w+) layers each, the (\w+) queries", text)
+        r"(\w+) prompts of (\w+) retrieval tasks, (\w+) of 4\.1K tokens and (\w+) of 1K, (\w+) to (\w+) layers each, "
+        r"the (\w+) queries", text)
     layers = [len(s["layers"]) for s in demo["samples"]]
     assert [words.index(w) for w in (count, tasks, one, many, fewest, most, queries)] == [
-        len(demo["samples"]), len({s["task"] for s in demo["samples"]}), len(long), len(demo["samples"]) - len(long), min(layers), max(layers),
+        len(demo["samples"]), len({s["task"] for s in demo["samples"]}), len(long), len(demo["samples"]) - len(long),
+        min(layers), max(layers),
         len(demo["samples"][0]["query_positions"])]
     (first, last) = told(r"delta 5 keeps (\d+) % of the tokens in layer 1 and (\d+) % in layer 7", text)
     kept = study[long[0]["name"]]
@@ -132,7 +135,8 @@ def test_the_retrieval_cells_of_the_demo_page(pooled):
     cells = pooled("scores", "span_mass") >= 0.3
     for (label, setting), (printed,) in zip(COLUMNS, row("span recall, worst retrieval cell"), strict=True):
         assert printed == pytest.approx(pooled(label, "recall", setting)[cells].min(), abs=5.05e-5)
-    count, least, median, most = number(r"[Ii]n the (\d+) cells .*?recall is at least ([\d.]+) at delta 5, .*?is ([\d.]+) % at the median and ([\d.]+) % +at most")
+    count, least, median, most = number(r"[Ii]n the (\d+) cells .*?recall is at least ([\d.]+) at delta 5, .*?is "
+                                        r"([\d.]+) % at the median and ([\d.]+) % +at most")
     errors = pooled("ffd", "output_error", 0)[cells]
     assert count == cells.sum() and least <= pooled("ffd", "recall", 0)[cells].min()
     assert [median, most] == pytest.approx([100 * np.median(errors), 100 * errors.max()], abs=0.051)
@@ -155,18 +159,25 @@ def test_the_demo_page_on_the_long_dump(tmp_path):
     """The paragraph's numbers, by numpy from the results of its command."""
     paragraph = next(p for p in DEMO_PAGE.split("\n\n") if "12.3K tokens" in p)
     (command,) = re.findall(r"`attest (run\s[^`]*)`", paragraph)
-    assert attest(*["dumps/demo-long.h5" if w.startswith("dumps/") else tmp_path / w if w == "l.h5" else w for w in shlex.split(command)], cwd=ROOT).returncode == 0
+    assert attest(
+        *["dumps/demo-long.h5" if w.startswith("dumps/") else tmp_path / w if w == "l.h5" else w
+          for w in shlex.split(command)], cwd=ROOT).returncode == 0
     with h5py.File(tmp_path / "l.h5") as file:
         (sample,) = file["dumps/0/samples"].values()
         layers, tokens, mass = sample["layers"][()], sample.attrs["num_tokens"], sample["scores/span_mass"][()]
         get = lambda label, metric: sample[f"{label}/{metric}"][()].astype(np.float64)
-        keep, heads, io, recall = get("ffd", "keep_ratio"), get("ffd_heads", "keep_ratio"), get("ffd", "io_ratio"), get("ffd", "recall")
+        keep, heads, io, recall = get("ffd", "keep_ratio"), get("ffd_heads", "keep_ratio"), get("ffd", "io_ratio"), \
+            get("ffd", "recall")
     deficit = 1 - recall[..., 0]
-    expected = [layers[0], tokens / 1000, 100 * keep[..., 0].mean(), 100 * io[..., 0].mean(), 100 * heads[..., 0].mean(), recall[..., 0].mean(),
-                np.median(deficit), np.quantile(deficit, 0.95), deficit.max(), deficit.size, 100 * keep[..., 1].mean(), recall[..., 1].min()]
+    expected = [layers[0], tokens / 1000, 100 * keep[..., 0].mean(), 100 * io[..., 0].mean(),
+                100 * heads[..., 0].mean(), recall[..., 0].mean(),
+                np.median(deficit), np.quantile(deficit, 0.95), deficit.max(), deficit.size, 100 * keep[..., 1].mean(),
+                recall[..., 1].min()]
     printed = told(
-        r"holds layer (\d+) of one of ([\d.]+)K tokens\..*keeps ([\d.]+) % of the tokens and reads ([\d.]+) %.*would keep ([\d.]+) %. Mean recall is ([\d.]+), "
-        r".*from ([\d.]+) at the median over ([\d.]+) at the 95 % quantile to ([\d.]+) in the worst of (\d+) cells.*Delta 7 keeps ([\d.]+) % .*recall of ([\d.]+)\. ",
+        r"holds layer (\d+) of one of ([\d.]+)K tokens\..*keeps ([\d.]+) % of the tokens and reads ([\d.]+) %.*would "
+        r"keep ([\d.]+) %. Mean recall is ([\d.]+), "
+        r".*from ([\d.]+) at the median over ([\d.]+) at the 95 % quantile to ([\d.]+) in the worst of (\d+) "
+        r"cells.*Delta 7 keeps ([\d.]+) % .*recall of ([\d.]+)\. ",
         flat(paragraph))
     for text, value in zip(printed, expected, strict=True):
         assert float(text) == pytest.approx(value, abs=0.51 * 10 ** -len(text.partition(".")[2])), (text, value)
@@ -179,8 +190,10 @@ def test_capture_on_the_embedded_dump(demo, study):
     text = document("experiments/python/attest/capture/README.md")
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \| ([\d, ]+) \|", text, re.MULTILINE)
     assert {(name, int(tokens), layers) for name, tokens, layers in rows} == {
-        (s["name"], s["num_tokens"], ", ".join(str(l["layer"]) for l in s["layers"])) for s in demo["samples"] + inspected(LONG_DEMO)["samples"]}
-    shape = f"({demo['num_layers']} layers, {demo['num_query_heads']} query heads of {demo['head_dim']} in {demo['num_kv_heads']} KV groups, bfloat16)"
+        (s["name"], s["num_tokens"], ", ".join(str(l["layer"]) for l in s["layers"]))
+        for s in demo["samples"] + inspected(LONG_DEMO)["samples"]}
+    shape = (f"({demo['num_layers']} layers, {demo['num_query_heads']} query heads of {demo['head_dim']} in "
+             f"{demo['num_kv_heads']} KV groups, bfloat16)")
     assert shape in flat(text)
     (least,) = told(r"head 2 keeps at least ([\d.]+) of its mass", flat(text))
     mass = min(study[name]["scores/span_mass"][list(study[name]["layers"]).index(7), :, 2].min() for name in NEEDLES)
@@ -195,8 +208,10 @@ def test_the_memory_of_synth(tmp_path):
     measure = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
     for tokens in (2048, 32768):
-        command = [os.environ["ATTEST_BIN"], "synth", "-o", str(tmp_path / "d.h5"), "--tokens", str(tokens), "--layers", "2", "--threads", "2", "--force", "--quiet"]
-        kib = int(subprocess.run([sys.executable, "-c", measure, *command], capture_output=True, text=True, check=True).stdout)
+        command = [os.environ["ATTEST_BIN"], "synth", "-o", str(tmp_path / "d.h5"), "--tokens", str(tokens), "--layers",
+                   "2", "--threads", "2", "--force", "--quiet"]
+        kib = int(subprocess.run([sys.executable, "-c", measure, *command], capture_output=True, text=True,
+                                 check=True).stdout)
         assert kib / 1024 < 2 * int(mib), tokens
 
 
@@ -213,26 +228,31 @@ def test_the_example_of_a_rejected_dump(tmp_path):
     """dumps/README.md shows a message: the same defect gives it, word for word."""
     (line,) = re.findall(r"^    (dump\.h5: /samples/.*)$", document("dumps/README.md"), re.MULTILINE)
     with h5py.File(tmp_path / "dump.h5", "w") as file:
-        file.attrs.update(format="attention-dump", format_version=1, model="m", num_layers=32, num_query_heads=32, num_kv_heads=8, head_dim=128)
+        file.attrs.update(format="attention-dump", format_version=1, model="m", num_layers=32, num_query_heads=32,
+                          num_kv_heads=8, head_dim=128)
         sample = file.create_group("samples/needle")
         sample.attrs.update(task="needle", num_tokens=4096)
         sample["query_positions"] = np.array([4095])
         group = sample.create_group("layers/7")
-        group["q"], group["k"], group["v"] = (np.zeros(shape, np.float16) for shape in [(1, 32, 128), (8, 4095, 128), (8, 4096, 128)])
+        group["q"], group["k"], group["v"] = (np.zeros(shape, np.float16)
+                                              for shape in [(1, 32, 128), (8, 4095, 128), (8, 4096, 128)])
     result = attest("inspect", "dump.h5", cwd=tmp_path)
     assert result.returncode == 4 and result.stderr == f"attest: {line}\n"
 
 
 def test_the_results_can_be_read_as_the_document_shows(tmp_path):
     (code,) = re.findall(r"```python\n(import h5py\n.*?)```", document("analysis/results/README.md"), re.DOTALL)
-    assert attest("run", DEMO, "-o", tmp_path / "results.h5", "--selector", "ffd", "--delta", "5,7", "--samples", "niah_multikey_1k", "--quiet").returncode == 0
-    done = subprocess.run([sys.executable, "-c", code.replace("/needle/", "/niah_multikey_1k/")], cwd=tmp_path, capture_output=True, text=True)
+    assert attest("run", DEMO, "-o", tmp_path / "results.h5", "--selector", "ffd", "--delta", "5,7", "--samples",
+                  "niah_multikey_1k", "--quiet").returncode == 0
+    done = subprocess.run([sys.executable, "-c", code.replace("/needle/", "/niah_multikey_1k/")], cwd=tmp_path,
+                          capture_output=True, text=True)
     assert done.returncode == 0 and 0.9 < float(done.stdout) <= 1, done.stderr
 
 
 SPEED = document("analysis/SPEED.md")
 COMMANDS = sorted(set(re.findall(r"`attest ((?:bench|synth|run) [^`]*)`", SPEED)))
-SMALL = {"--device": "cpu", "--tokens": "256", "--samples": "1", "--queries": "2", "--layers": "1", "--sweep-points": "2"}
+SMALL = {"--device": "cpu", "--tokens": "256", "--samples": "1", "--queries": "2", "--layers": "1",
+         "--sweep-points": "2"}
 
 
 def test_every_speed_names_its_command():
@@ -249,7 +269,8 @@ def test_every_speed_names_its_command():
 def test_the_command_of_a_speed_runs(command, tmp_path):
     words = shlex.split(command)
     made = tmp_path / "dump.h5"
-    assert attest("synth", "-o", made, "--tokens", "256", "--layers", "1", "--query-heads", "4", "--kv-heads", "2", "--quiet").returncode == 0
+    assert attest("synth", "-o", made, "--tokens", "256", "--layers", "1", "--query-heads", "4", "--kv-heads", "2",
+                  "--quiet").returncode == 0
     for option, value in SMALL.items():
         if option in words:
             words[words.index(option) + 1] = value
@@ -257,8 +278,10 @@ def test_the_command_of_a_speed_runs(command, tmp_path):
         words += [] if "--scaling" in words else ["--no-peer"]
         words += ["--repeats", "1", "--quiet"] + (["--device", "cpu"] if "--device" not in words else [])
         if "DUMP" not in words and "dump.h5" not in words:
-            words += [w for option in ("--tokens", "--queries", "--layers") if option not in words for w in (option, SMALL[option])]
+            words += [w for option in ("--tokens", "--queries", "--layers") if option not in words
+                      for w in (option, SMALL[option])]
     elif words[0] == "synth":
-        words += [w for option in ("--tokens", "--layers") if option not in words for w in (option, SMALL[option])] + ["--force", "--quiet"]
+        words += [w for option in ("--tokens", "--layers") if option not in words for w in (option, SMALL[option])] + \
+            ["--force", "--quiet"]
     result = attest(*["dump.h5" if word == "DUMP" else word for word in words], cwd=tmp_path)
     assert result.returncode == 0, (words, result.stderr)

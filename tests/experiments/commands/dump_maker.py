@@ -4,7 +4,8 @@ import h5py
 import numpy as np
 
 
-def write_dump(path, values, *, seed, layers, tokens, heads, kv_heads, dim, positions, samples=("s",), task="test", spans=None,
+def write_dump(path, values, *, seed, layers, tokens, heads, kv_heads, dim, positions, samples=("s",), task="test",
+               spans=None,
                num_layers=6):
     """values(random, number of the layer) -> q [N, heads, dim], k and v [kv_heads, tokens, dim], called in the order of
     samples and layers."""

@@ -44,7 +44,8 @@ def test_quality_vs_io_is_what_the_cells_say(study):
         keep_layer = (lambda layer: layer >= 2) if row["layers"] == "compared" else (lambda layer: True)
         get = lambda metric: cells([path], row["label"], metric, row["setting_label"], keep_layer)
         recall, lse = get("recall"), get("lse_error")
-        expected = {"io_ratio": get("io_ratio").mean(), "keep_ratio": get("keep_ratio").mean(), "recall_mean": recall.mean(),
+        expected = {"io_ratio": get("io_ratio").mean(), "keep_ratio": get("keep_ratio").mean(),
+                    "recall_mean": recall.mean(),
                     "recall_min": recall.min(), "recall_p5": np.quantile(recall, 0.05), "lse_error_max": lse.max(),
                     "lse_error_mean": lse.mean(), "mass_recall_min": get("mass_recall").min(), "cells": recall.size}
         for column, value in expected.items():
@@ -54,11 +55,14 @@ def test_quality_vs_io_is_what_the_cells_say(study):
 
 def test_the_caption_says_which_layers_a_point_pools(study, tmp_path):
     path, out, _ = study
-    caption = lambda folder: next(line for line in (folder / "captions.md").read_text().splitlines() if "Quality against bytes read and tokens kept" in line)
+    caption = lambda folder: next(line for line in (folder / "captions.md").read_text().splitlines()
+                                  if "Quality against bytes read and tokens kept" in line)
     assert "pools one setting over layers, heads and queries" in caption(out)
     assert " Without layers 0 and 1, dense in one of the selectors." in caption(out)
-    figures(write_results(tmp_path / "all.h5", [ffd()]), "-o", tmp_path / "all", "--only", "quality_vs_io", "--format", "svg")
-    assert "pools one setting over all layers, heads and queries" in caption(tmp_path / "all") and "Without layers" not in caption(tmp_path / "all")
+    figures(write_results(tmp_path / "all.h5", [ffd()]), "-o", tmp_path / "all", "--only", "quality_vs_io", "--format",
+            "svg")
+    assert "pools one setting over all layers, heads and queries" in caption(tmp_path / "all") \
+        and "Without layers" not in caption(tmp_path / "all")
 
 
 def test_few_samples_are_drawn_one_by_one(study):
@@ -72,7 +76,8 @@ def test_few_samples_are_drawn_one_by_one(study):
             group = file["dumps/0/samples"][row["sample"]]
             setting = list(group[row["label"]]["setting_labels"].asstr()).index(row["setting_label"])
             layers = (group["layers"][()] >= 2) & (group[row["label"]]["done"][()] == 1)
-            for column, metric in {"recall_mean": "recall", "io_ratio": "io_ratio", "lse_error_mean": "lse_error"}.items():
+            for column, metric in {"recall_mean": "recall", "io_ratio": "io_ratio",
+                                   "lse_error_mean": "lse_error"}.items():
                 values = group[row["label"]][metric][()][layers][..., setting]
                 assert number(row, column) == pytest.approx(np.nanmean(values), abs=NUMBER)
     assert "small dots: the 3 samples" in (out / "quality_vs_io.gp").read_text()
@@ -80,13 +85,16 @@ def test_few_samples_are_drawn_one_by_one(study):
 
 
 def test_samples_of_two_dumps_are_drawn_apart(tmp_path):
-    own = [write_results(tmp_path / f"{name}.h5", [ffd()], {"a": [0]}, dump=f"{name}.h5", seed=seed) for seed, name in enumerate(("first", "second"))]
+    own = [write_results(tmp_path / f"{name}.h5", [ffd()], {"a": [0]}, dump=f"{name}.h5", seed=seed)
+           for seed, name in enumerate(("first", "second"))]
     figures(join_dumps(tmp_path / "r.h5", own), "-o", tmp_path / "out", "--only", "quality_vs_io", "--format", "svg")
-    rows = {row["sample"]: row for row in read_csv(tmp_path / "out/quality_vs_io.csv") if row["sample"] and row["setting_label"] == "5"}
+    rows = {row["sample"]: row for row in read_csv(tmp_path / "out/quality_vs_io.csv") if row["sample"]
+            and row["setting_label"] == "5"}
     assert list(rows) == ["a", "a of second.h5"]
     for row, path in zip(rows.values(), own):
         recall = cells([path], "ffd", "recall", "5")
-        assert int(row["cells"]) == recall.size and number(row, "recall_mean") == pytest.approx(recall.mean(), abs=NUMBER)
+        assert int(row["cells"]) == recall.size and number(row, "recall_mean") == pytest.approx(
+            recall.mean(), abs=NUMBER)
     assert [rows[name]["curve"] for name in rows] == ["ffd of sample a", "ffd of sample a of second.h5"]
 
 
@@ -101,7 +109,8 @@ def test_five_samples_have_a_band(tmp_path):
 def test_quality_band_is_a_studentized_bootstrap_over_samples(study, tmp_path):
     path = write_results(tmp_path / "r.h5", [ffd()], samples={name: [2, 3] for name in "abcdef"})
     figures(path, "-o", tmp_path / "six", "--only", "quality_vs_io", "--format", "svg")
-    row = next(r for r in read_csv(tmp_path / "six/quality_vs_io.csv") if r["curve"] == "ffd" and r["setting_label"] == "5")
+    row = next(r for r in read_csv(tmp_path / "six/quality_vs_io.csv") if r["curve"] == "ffd"
+               and r["setting_label"] == "5")
     few = next(r for r in read_csv(study[1] / "quality_vs_io.csv") if r["curve"] == "ffd" and r["setting_label"] == "5")
     assert few["recall_low"] == few["recall_high"] == "nan", "no interval of three samples"
     import h5py
@@ -131,7 +140,8 @@ def test_quality_band_is_a_studentized_bootstrap_over_samples(study, tmp_path):
 
 def test_quality_marks_the_methods_own_settings(study):
     _, out, _ = study
-    marked = {(row["label"], row["setting_label"]) for row in read_csv(out / "quality_vs_io.csv") if row["default"] == "1"}
+    marked = {(row["label"], row["setting_label"]) for row in read_csv(out / "quality_vs_io.csv")
+              if row["default"] == "1"}
     for label in ("ffd", "ffd:gqa=per_head"):
         assert {(label, "5"), (label, "7")} <= marked and (label, "3") not in marked
     for label in ("quest", "best,k"):
@@ -166,7 +176,8 @@ def test_layer_sparsity_band_is_over_heads_of_all_dumps(tmp_path):
             for sample in file["dumps/0/samples"].values():
                 by_head.append(sample["ffd/keep_ratio"][()][list(sample["layers"][()]).index(3)][..., 1])
     heads = 1 - np.nanmean(np.concatenate(by_head), axis=0)
-    row = next(r for r in read_csv(tmp_path / "out/layer_sparsity.csv") if (r["label"], r["delta"], r["layer"]) == ("ffd", "5", "3"))
+    row = next(r for r in read_csv(tmp_path / "out/layer_sparsity.csv")
+               if (r["label"], r["delta"], r["layer"]) == ("ffd", "5", "3"))
     assert number(row, "tokens_skipped_p5") == pytest.approx(np.quantile(heads, 0.05), abs=NUMBER)
     assert number(row, "tokens_skipped_p95") == pytest.approx(np.quantile(heads, 0.95), abs=NUMBER)
 
@@ -175,7 +186,8 @@ def test_layer_sparsity_band_is_over_heads(study):
     import h5py
 
     path, out, _ = study
-    row = next(r for r in read_csv(out / "layer_sparsity.csv") if (r["label"], r["delta"], r["layer"]) == ("ffd", "5", "5"))
+    row = next(r for r in read_csv(out / "layer_sparsity.csv")
+               if (r["label"], r["delta"], r["layer"]) == ("ffd", "5", "5"))
     by_head = []
     with h5py.File(path) as file:
         for sample in file["dumps/0/samples"].values():
@@ -194,13 +206,16 @@ def test_pseudo_max_gap_is_what_the_cells_say(study):
         keep_layer = lambda layer: pooled or layer == int(row["layer"])
         gaps = cells([path], "ffd", "pseudo_max_gap_" + row["variant"], None, keep_layer)
         for column, p in {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "min": 0, "max": 1}.items():
-            assert number(row, column) == pytest.approx(np.quantile(gaps, p), abs=NUMBER), (row["curve"], row["layer"], column)
-        shares = {"share_zero": gaps == 0, "share_negative": gaps < 0, "share_above_5": gaps > 5, "share_above_7": gaps > 7}
+            assert number(row, column) == pytest.approx(np.quantile(gaps, p), abs=NUMBER), \
+                (row["curve"], row["layer"], column)
+        shares = {"share_zero": gaps == 0, "share_negative": gaps < 0, "share_above_5": gaps > 5,
+                  "share_above_7": gaps > 7}
         for column, hits in shares.items():
             assert number(row, column) == pytest.approx(hits.mean(), abs=NUMBER), (row["curve"], column)
         assert number(row, "cells") == gaps.size
     pooled = {row["variant"]: row for row in rows if row["layer"] == "nan"}
-    assert number(pooled["exact"], "share_zero") > 0.2 and number(pooled["thumbnail"], "share_negative") > 0.1, "not trivial"
+    assert number(pooled["exact"], "share_zero") > 0.2 and number(pooled["thumbnail"], "share_negative") > 0.1, \
+        "not trivial"
 
 
 def test_findings_quote_the_csv(study):
@@ -232,7 +247,8 @@ def test_several_files_of_one_model_are_pooled(tmp_path):
 def test_models_are_never_pooled_but_rows_of_one_figure(tmp_path):
     one = write_results(tmp_path / "1.h5", [ffd()], model="org/Tiny 1B", dump="1", seed=1)
     two = write_results(tmp_path / "2.h5", [ffd()], model="other", dump="2", seed=2)
-    said = json.loads(figures(one, two, "-o", tmp_path / "out", "--only", "layer_sparsity", "--format", "svg", "--json").stdout)
+    said = json.loads(figures(one, two, "-o", tmp_path / "out", "--only", "layer_sparsity", "--format", "svg",
+                              "--json").stdout)
     assert [e["study"] for e in said["experiments"]] == ["org/Tiny 1B; other"]
     rows = read_csv(tmp_path / "out/layer_sparsity.csv")
     assert {row["study"] for row in rows} == {"org/Tiny 1B", "other"}
@@ -250,7 +266,8 @@ def test_too_many_models_for_one_page_have_figures_of_their_own(tmp_path):
     assert sorted(p.name for p in (tmp_path / "out").glob("*.csv")) == [f"quality_vs_io-m-{i}.csv" for i in range(4)]
 
 
-@pytest.mark.parametrize("by, titles", [("task", {"tiny, qa", "tiny, code"}), ("length", {"tiny, 2K tokens", "tiny, 16K tokens"})])
+@pytest.mark.parametrize("by, titles", [("task", {"tiny, qa", "tiny, code"}),
+                                        ("length", {"tiny, 2K tokens", "tiny, 16K tokens"})])
 def test_tasks_and_lengths_are_studies_of_their_own(tmp_path, by, titles):
     path = write_results(tmp_path / "r.h5", [ffd()], samples={"a": [2], "b": [2], "c": [2]})
     import h5py
@@ -275,13 +292,16 @@ def test_style_width_and_linear_axes_change_the_picture(tmp_path):
     path = write_results(tmp_path / "r.h5", [ffd()])
     draw = lambda name, *more: figures(path, "-o", tmp_path / name, "--only", "quality_vs_io", "--format", "svg", *more)
     draw("paper"), draw("wide", "--width", "84mm"), draw("slides", "--style", "slides"), draw("linear", "--linear")
-    width = {n: float(re.search(r'width="(\d+)"', (tmp_path / n / "quality_vs_io.svg").read_text())[1]) for n in ("paper", "wide", "slides")}
-    assert width["paper"] == round(3.3 * 96) and width["slides"] == 8 * 96 and width["wide"] == pytest.approx(84 / 25.4 * 96, abs=1)
+    width = {n: float(re.search(r'width="(\d+)"', (tmp_path / n / "quality_vs_io.svg").read_text())[1])
+             for n in ("paper", "wide", "slides")}
+    assert width["paper"] == round(3.3 * 96) and width["slides"] == 8 * 96 \
+        and width["wide"] == pytest.approx(84 / 25.4 * 96, abs=1)
     assert "1 - column('recall_mean')" in (tmp_path / "paper/quality_vs_io.gp").read_text()
     assert "1 - column('recall_mean')" not in (tmp_path / "linear/quality_vs_io.gp").read_text()
     for text in ("84", "0.2in", "99in", "xin", ""):
         refused = figures(path, "-o", tmp_path / "no", "--width", text, expect=2)
-        assert "--width: " in refused.stderr and "is not a length such as 3.25in or 84mm, from 1 to 30 in" in refused.stderr
+        assert "--width: " in refused.stderr \
+            and "is not a length such as 3.25in or 84mm, from 1 to 30 in" in refused.stderr
 
 
 @needs_gnuplot
@@ -296,7 +316,9 @@ def test_captions_say_samples_cells_intervals_and_hash(study):
     path, out, _ = study
     captions = (out / "captions.md").read_text()
     by_blocks = "split -b 1M --filter='xxhsum -H1 | cut -c1-16' {} | xxhsum -H1"
-    assert re.search(r"\*\*quality_vs_io\*\*: .*3 samples, results r.h5 \([0-9a-f]{16}\).*\d+ cells.*small dots: the 3 samples", captions)
+    assert re.search(
+        r"\*\*quality_vs_io\*\*: .*3 samples, results r.h5 \([0-9a-f]{16}\).*\d+ cells.*small dots: the 3 samples",
+        captions)
     if shutil.which("xxhsum"):
         expected = subprocess.run(["sh", "-c", by_blocks.format(path)], capture_output=True, text=True).stdout[:16]
         assert expected in captions
@@ -310,7 +332,8 @@ def test_what_cannot_be_made_is_said(tmp_path):
     assert skipped["pseudo_max_gap"] == ("needs the selector ffd", "--selector ffd")
     assert skipped["layer_sparsity"] == ("needs ffd with delta 5 or 7 in its grid", "--selector ffd --delta 5,7")
     text = figures(path, "-o", tmp_path / "text", "--format", "svg").stdout
-    assert "left out: layer_sparsity (tiny): needs ffd with delta 5 or 7 in its grid; attest run ... --selector ffd --delta 5,7\n" in text
+    assert ("left out: layer_sparsity (tiny): needs ffd with delta 5 or 7 in its grid; attest run ... --selector ffd "
+            "--delta 5,7\n") in text
     only_exact = write_results(tmp_path / "e.h5", [EXACT])
     failed = figures(only_exact, "-o", tmp_path / "none", expect=4)
     assert "the results support no figure: quality_vs_io needs a selector other than exact" in failed.stderr
@@ -353,7 +376,8 @@ def test_every_curve_of_the_csv_is_drawn(study):
     for title in ("ffd", "ffd:gqa=per_head", "quest", "best,k (oracle)"):
         assert f">{title}<" in svg
     rows = [r for r in read_csv(out / "quality_vs_io.csv") if r["layers"] == "compared" and r["selector"] != "exact"]
-    rings = sum(r["default"] == "1" and not r["sample"] and r["label"] != "best,k" for r in rows)  # an oracle has no paper
+    # an oracle has no paper
+    rings = sum(r["default"] == "1" and not r["sample"] and r["label"] != "best,k" for r in rows)
     markers = svg.count("<use xlink:href='#gpPt", svg.index("gnuplot_plot_1"))
     legend = 4 + 1
     assert markers == 4 * (len(rows) + rings) + legend
@@ -391,7 +415,8 @@ def test_force_replaces_files_only(study):
     os.mkfifo(out / "quality_vs_io.gp")
     refused = figures(path, "-o", out, "--format", "svg", "--force", expect=5)
     assert refused.stderr == f"attest: {out}/quality_vs_io.gp: expected a file that --force can replace, found a pipe\n"
-    assert {p.name: p.read_bytes() for p in out.iterdir() if p.is_file()} == {n: b for n, b in before.items() if n != "quality_vs_io.gp"}
+    assert {p.name: p.read_bytes() for p in out.iterdir() if p.is_file()} == {n: b for n, b in before.items()
+                                                                              if n != "quality_vs_io.gp"}
 
 
 def test_captions_of_other_experiments_stay(study):
@@ -427,7 +452,8 @@ def test_wrong_usage_is_exit_2(tmp_path):
     path = write_results(tmp_path / "r.h5", [ffd()])
     unknown = figures(path, "-o", tmp_path / "out", "--only", "quality", expect=2)
     assert "--only: 'quality' is not one of quality_vs_io, " in unknown.stderr
-    assert "--format: 'gif' is not one of pdf, svg, png, tikz" in figures(path, "-o", tmp_path / "out", "--format", "gif", expect=2).stderr
+    assert "--format: 'gif' is not one of pdf, svg, png, tikz" in figures(path, "-o", tmp_path / "out", "--format",
+                                                                          "gif", expect=2).stderr
     assert "both hold sample 'a' of tiny.h5" in figures(path, path, "-o", tmp_path / "out", expect=2).stderr
     other = write_results(tmp_path / "o.h5", [ffd(bits=4)], dump="other.h5")
     assert "label 'ffd' of" in figures(path, other, "-o", tmp_path / "out", expect=2).stderr
@@ -441,4 +467,5 @@ def test_missing_or_foreign_files_are_exit_4(tmp_path):
     path = tmp_path / "recommendation.json"
     path.write_text('{"format": "attest-recommendation", "format_version": 1}')
     assert figures(path, "-o", tmp_path / "out", expect=4).stderr == (
-        f'attest: {path}: format is "attest-recommendation", expected one of "attest-kernel-bench", "attest-model-bench"\n')
+        f'attest: {path}: format is "attest-recommendation", expected one of "attest-kernel-bench", '
+        '"attest-model-bench"\n')

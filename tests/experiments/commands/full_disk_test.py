@@ -1,4 +1,5 @@
-"""A full disk, and files of another user: eleven commands end in one sentence and the right code, and leave nothing behind."""
+"""A full disk, and files of another user: eleven commands end in one sentence and the right code, and leave nothing
+behind."""
 
 import os
 import re
@@ -33,16 +34,19 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("full")
     attest("--quiet", "synth", "-o", "d.h5", "--tokens", "600", "--layers", "2", cwd=path)
     results_maker.write_results(path / "made.h5", [results_maker.ffd(), results_maker.quest()])
-    np.savez(path / "a.npz", **{f"model.layers.0.{t}": np.zeros((2, 900 if t != "q" else 2, 64), np.float32) for t in "qkv"})
+    np.savez(path / "a.npz", **{f"model.layers.0.{t}": np.zeros((2, 900 if t != "q" else 2, 64), np.float32)
+                                for t in "qkv"})
     (path / "full").mkdir()
     return path
 
 
 def in_full_disk(folder, arguments):
     """On 1 MB that is full. The exit code, stderr, and what is left there."""
-    script = ("mount -t tmpfs -o size=1m none full && { head -c 2M /dev/zero >full/filler 2>/dev/null; true; } || exit 77; "
+    script = (
+        "mount -t tmpfs -o size=1m none full && { head -c 2M /dev/zero >full/filler 2>/dev/null; true; } || exit 77; "
               '"$@" >out 2>err; code=$?; ls -A full >left; exit $code')
-    done = subprocess.run(["unshare", "--map-root-user", "--mount", "bash", "-c", script, "bash", ATTEST, *arguments], cwd=folder, capture_output=True,
+    done = subprocess.run(["unshare", "--map-root-user", "--mount", "bash", "-c", script, "bash", ATTEST, *arguments],
+                          cwd=folder, capture_output=True,
                           text=True, timeout=120)
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("no file system can be mounted here")
@@ -53,7 +57,8 @@ def in_full_disk(folder, arguments):
 def test_a_full_disk(folder, name):
     code, error, left = in_full_disk(folder, [word.replace("OUT", "full") for word in WRITERS[name]])
     assert code == 5, error
-    assert "internal" not in error and "Traceback" not in error and re.search("No space left|has 0 bytes free", error.splitlines()[-1])
+    assert "internal" not in error and "Traceback" not in error and re.search("No space left|has 0 bytes free",
+                                                                              error.splitlines()[-1])
     # What is finished of a study stays, as after a kill.
     assert [entry for entry in left if entry != "filler" and not entry.endswith(".partial")] == []
 
@@ -67,7 +72,8 @@ def skip_without_another_user():
 
 @pytest.fixture(scope="module")
 def open_folder(folder):
-    """The same files where every user may enter. pytest takes that right from its own folders whenever a pytest starts."""
+    """The same files where every user may enter. pytest takes that right from its own folders whenever a pytest
+    starts."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name)
         path.chmod(0o755)
@@ -103,6 +109,7 @@ def test_an_input_of_another_user(open_folder):
     folder = open_folder
     for name in "d.h5", "made.h5":
         (folder / name).chmod(0o600)
-    for arguments in ["inspect", "d.h5"], ["run", "d.h5", "-o", "/tmp/x.h5"], ["table", "made.h5"], ["figures", "made.h5", "-o", "/tmp/x"]:
+    for arguments in ["inspect", "d.h5"], ["run", "d.h5", "-o", "/tmp/x.h5"], ["table", "made.h5"], [
+        "figures", "made.h5", "-o", "/tmp/x"]:
         done = run_attest(*arguments, cwd=folder, user=65534)
         assert done.returncode == 4 and "Permission denied" in done.stderr and done.stderr.count("\n") == 1, done.stderr

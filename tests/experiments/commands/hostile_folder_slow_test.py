@@ -1,5 +1,5 @@
-"""What the folder of an unfinished study and chunks say is untrusted: counters, sizes and texts of any size, pipes and holes end in
-the right results or in one short sentence, soon."""
+"""What the folder of an unfinished study and chunks say is untrusted: counters, sizes and texts of any size, pipes and
+holes end in the right results or in one short sentence, soon."""
 
 import concurrent.futures
 import json
@@ -31,9 +31,11 @@ class Study:
         shared_runs.write_dump(self.dump, layers=3, tokens=300)
         assert shared_runs.run(command(self.dump, folder / "one.h5")).returncode == 0
         self.expected = data_of(folder / "one.h5")
-        made = [shared_runs.ATTEST, "run", str(self.dump), *shared_runs.SELECTORS, "--units", "0-1", "--chunk", str(self.chunk)]
+        made = [shared_runs.ATTEST, "run", str(self.dump), *shared_runs.SELECTORS, "--units", "0-1", "--chunk",
+                str(self.chunk)]
         assert shared_runs.run(made).returncode == 0
-        assert shared_runs.run(command(self.dump, folder / "t.h5", "--resume", "--take", str(self.chunk))).returncode == 0
+        assert shared_runs.run(
+            command(self.dump, folder / "t.h5", "--resume", "--take", str(self.chunk))).returncode == 0
 
     def unfinished(self, place):
         """A new output; its folder is a copy."""
@@ -78,7 +80,8 @@ def replaced(document, path, value):
 def places(value, path=()):
     if path:
         yield path
-    for key, inside in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, inside in value.items() if isinstance(
+        value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from places(inside, (*path, key))
 
 
@@ -103,20 +106,23 @@ def test_other_processes_and_their_locks(study, tmp_path):
 
     for field in PROCESS:
         (tmp_path / field).mkdir()
-    cases = [("process", -1), ("process", 2**62), ("process", 9 * 10**18), ("token", LONG), ("host", "\udc80\x1b[2J\u202e"), ("started", None)]
+    cases = [("process", -1), ("process", 2**62), ("process", 9 * 10**18), ("token", LONG),
+             ("host", "\udc80\x1b[2J\u202e"), ("started", None)]
     with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
         assert set(pool.map(lambda case: resumed(*case), cases)) == {0}
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: ascii(value)[:12])
 def test_the_note_of_the_inputs(study, tmp_path, value):
-    for note in {"by": value, "xxh64_of_1MiB": ["0" * 16]}, {"by": "a", "xxh64_of_1MiB": value}, {"by": "a", "xxh64_of_1MiB": [value]}:
+    for note in {"by": value, "xxh64_of_1MiB": ["0" * 16]}, {"by": "a", "xxh64_of_1MiB": value}, {
+        "by": "a", "xxh64_of_1MiB": [value]}:
         out, folder = study.unfinished(tmp_path)
         (folder / "note-inputs.json").write_text(json.dumps(note))
         study.resume(out)
 
 
-@pytest.mark.parametrize("name", ["study.json", "unit-0-0-0.bin", "unit-0-0-2.bin", "note-inputs.json", "lock-0-0-2", "process-0123456789abcdef"])
+@pytest.mark.parametrize("name", ["study.json", "unit-0-0-0.bin", "unit-0-0-2.bin", "note-inputs.json", "lock-0-0-2",
+                                  "process-0123456789abcdef"])
 @pytest.mark.parametrize("what", ["pipe", "folder", "hole", "link", "empty"])
 def test_what_is_no_file_of_ours(study, tmp_path, name, what):
     out, folder = study.unfinished(tmp_path)

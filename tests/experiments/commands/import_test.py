@@ -36,7 +36,8 @@ def tensors(seed=0, dtype=np.float32):
 
 
 def layers_of(count, **options):
-    return {f"layers.{layer}.{role}": array for layer in range(count) for role, array in tensors(layer, **options).items()}
+    return {f"layers.{layer}.{role}": array for layer in range(count)
+            for role, array in tensors(layer, **options).items()}
 
 
 def assert_layer(layer, expected):
@@ -49,7 +50,8 @@ def assert_layer(layer, expected):
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_npz(tmp_path, save, dtype, order):
-    save(tmp_path / "a.npz", **{name: np.asarray(array, order=order) for name, array in layers_of(2, dtype=dtype).items()})
+    save(tmp_path / "a.npz",
+         **{name: np.asarray(array, order=order) for name, array in layers_of(2, dtype=dtype).items()})
     with run(tmp_path / "a.npz", "--model", "my model", "--task", "mine") as dump:
         assert dump.attrs["model"] == "my model"
         sample = dump["samples/sample"]
@@ -89,7 +91,9 @@ def test_a_sharded_folder_with_batches_and_a_token_first_layout(tmp_path):
     weight_map = {}
     for layer in range(2):
         batch = [tensors(10 * layer + b) for b in range(2)]
-        shard = {f"model.layers.{layer}.self_attn.{role}": np.ascontiguousarray([b[role].transpose(1, 0, 2) for b in batch]) for role in "qkv"}
+        shard = {
+            f"model.layers.{layer}.self_attn.{role}": np.ascontiguousarray([b[role].transpose(1, 0, 2) for b in batch])
+            for role in "qkv"}
         save_file(shard, folder / f"shard-{layer}.safetensors")
         weight_map |= {name: f"shard-{layer}.safetensors" for name in shard}
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
@@ -104,8 +108,10 @@ def test_patterns_name_samples_and_layers(tmp_path):
     arrays = {f"{sample}|attn{layer}:{role}": array for sample in ("niah", "qa") for layer in (3, 11)
               for role, array in tensors(layer + len(sample)).items()}
     np.savez(tmp_path / "a.npz", **arrays)
-    with run(tmp_path / "a.npz", "--q", "{s}|attn{l}:q", "--k", "{s}|attn{l}:k", "--v", "{s}|attn{l}:v", "--num-layers", 20,
-             "--positions", "7,9,40", "--span", "1:3,10:20", "--scale", 0.5, "--sliding-window", 16, "--window-layers", 11) as dump:
+    with run(tmp_path / "a.npz", "--q", "{s}|attn{l}:q", "--k", "{s}|attn{l}:k", "--v", "{s}|attn{l}:v", "--num-layers",
+             20,
+             "--positions", "7,9,40", "--span", "1:3,10:20", "--scale", 0.5, "--sliding-window", 16, "--window-layers",
+             11) as dump:
         assert dump.attrs["num_layers"] == 20 and dump.attrs["softmax_scale"] == 0.5
         assert sorted(dump["samples"]) == ["niah", "qa"]
         assert dump["samples/qa/query_positions"][...].tolist() == [7, 9, 40]
@@ -139,8 +145,10 @@ def refused(tmp_path, complaint, *options, expect=4, **arrays):
 def test_what_makes_no_dump_is_refused(tmp_path):
     refused(tmp_path, "found '<f8' (convert it to float32 first)", **tensors(dtype=np.float64))
     refused(tmp_path, "found '>f4'", **tensors(dtype=">f4"))
-    refused(tmp_path, "expected float32 as in 'q', found float16", **(tensors() | {"v": tensors(dtype=np.float16)["v"]}))
-    refused(tmp_path, "found 'q', 'keys', 'v' (--q, --k and --v name them)", q=tensors()["q"], keys=tensors()["k"], v=tensors()["v"])
+    refused(tmp_path, "expected float32 as in 'q', found float16",
+            **(tensors() | {"v": tensors(dtype=np.float16)["v"]}))
+    refused(tmp_path, "found 'q', 'keys', 'v' (--q, --k and --v name them)", q=tensors()["q"], keys=tensors()["k"],
+            v=tensors()["v"])
     refused(tmp_path, "expected 50 tokens as in k, found 49", **(tensors() | {"v": tensors()["v"][:, 1:]}))
     refused(tmp_path, "name pattern 'x{y}'", "--q", "x{y}", "--k", "k", "--v", "v", expect=2, **tensors())
     refused(tmp_path, "--span: '7' is not BEGIN:END", "--span", "7", expect=2, **tensors())
@@ -167,15 +175,20 @@ def test_the_least_and_the_largest_number_of_float32_can_be_read(value, tmp_path
 
 
 def test_options_that_would_have_no_effect_are_refused(tmp_path):
-    for options, complaint in ((["--window-layers", "1,5", "--sliding-window", 8], "has no layer 5, expected some of its layers (0, 1)"),
-                               (["--window-layers", "0"], "--window-layers: has no effect without a --sliding-window above 0"),
-                               (["--last", 3], "--last: is for a folder of FlashInfer's flight recorder, of arrays as in "),
-                               (["--bfloat16-bits"], "bad.npz: expected arrays of 16-bit integers, or NumPy's V2, found '<f4'"),
+    for options, complaint in ((["--window-layers", "1,5", "--sliding-window", 8], "has no layer 5, expected some of "
+                                                                                   "its layers (0, 1)"),
+                               (["--window-layers", "0"], "--window-layers: has no effect without a --sliding-window "
+                                                          "above 0"),
+                               (["--last", 3], "--last: is for a folder of FlashInfer's flight recorder, of arrays as "
+                                               "in "),
+                               (["--bfloat16-bits"], "bad.npz: expected arrays of 16-bit integers, or NumPy's V2, "
+                                                     "found '<f4'"),
                                (["--num-layers", 0], "--num-layers: '0' is not a whole number from 1 to 1048576"),
                                (["--rope", "5"], "--rope: expected a JSON object, found '5'"),
                                (["--rope", "{"], "--rope: expected a JSON object, found '{'")):
         refused(tmp_path, complaint, *options, expect=2, **layers_of(2))
-    refused(tmp_path, "(0, 1, 2, 3, 4, 5, 6, 7, ...)", "--window-layers", 9, "--sliding-window", 8, expect=2, **layers_of(9))
+    refused(tmp_path, "(0, 1, 2, 3, 4, 5, 6, 7, ...)", "--window-layers", 9, "--sliding-window", 8, expect=2,
+            **layers_of(9))
 
 
 def test_files_that_are_none_or_damaged_are_refused(tmp_path):
@@ -275,7 +288,8 @@ def test_paths_need_be_no_utf_8(tmp_path):
     source, target = os.fsencode(tmp_path) + b"/a\xff.npz", os.fsencode(tmp_path) + b"/d\xff.h5"
     np.savez(tmp_path / "a.npz", **tensors())
     os.rename(tmp_path / "a.npz", source)
-    for variables in {"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}, {"PYTHONIOENCODING": "utf-8:strict"}:  # as in other locales
+    # as in other locales
+    for variables in {"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}, {"PYTHONIOENCODING": "utf-8:strict"}:
         done = subprocess.run([ATTEST, "import", source, "-o", target, "--force", "--model", "größe"],
                               capture_output=True, env={**os.environ, **variables})
         assert done.returncode == 0 and done.stdout.startswith(os.fsencode(tmp_path) + b"/d\\udcff.h5: 1 sample(s)")
@@ -291,7 +305,8 @@ def test_paths_need_be_no_utf_8(tmp_path):
 
 def test_options_may_come_from_a_file(tmp_path):
     np.savez(tmp_path / "a.npz", **tensors())
-    (tmp_path / "a.toml").write_text('[import]\nspan = ["1:3", "4:5"]\npositions = [1, 2, 40]\nscale = 0.5\nmodel = "m"\n')
+    (tmp_path / "a.toml").write_text(
+        '[import]\nspan = ["1:3", "4:5"]\npositions = [1, 2, 40]\nscale = 0.5\nmodel = "m"\n')
     with run(tmp_path / "a.npz", "--config", tmp_path / "a.toml") as dump:
         assert dump.attrs["model"] == "m" and dump.attrs["softmax_scale"] == 0.5
         assert dump["samples/sample/query_positions"][:].tolist() == [1, 2, 40]

@@ -1,4 +1,5 @@
-"""imported on the real executable: estimates from a file, the files that are refused, and the documents' worked example."""
+"""imported on the real executable: estimates from a file, the files that are refused, and the documents' worked
+example."""
 
 import json
 import os
@@ -36,7 +37,8 @@ def write_dump(path, samples=("s", "t")):
     return path
 
 
-def write_estimates(path, shape=(len(POSITIONS), HEADS, TOKENS), dtype=np.float32, change=None, samples=("s", "t"), **storage):
+def write_estimates(path, shape=(len(POSITIONS), HEADS, TOKENS), dtype=np.float32, change=None, samples=("s", "t"),
+                    **storage):
     """Random estimates; change(array, sample, layer) alters them. Returns what was written, by (sample, layer)."""
     random, written = np.random.default_rng(11), {}
     with h5py.File(path, "w") as file:
@@ -86,7 +88,8 @@ def test_tokens_of_a_budget_are_the_best_ones(dump, tmp_path, dtype, heads):
                 assert_near(mass[n, h], weights[best].sum() / weights.sum(), rel=FLOAT32)
 
 
-@pytest.mark.parametrize("storage", [dict(chunks=(1, 2, 50)), dict(chunks=(2, 4, 64), compression="gzip", shuffle=True)])
+@pytest.mark.parametrize("storage", [dict(chunks=(1, 2, 50)), dict(chunks=(2, 4, 64), compression="gzip",
+                                                                   shuffle=True)])
 def test_how_values_are_stored_does_not_matter(dump, tmp_path, storage):
     write_estimates(tmp_path / "plain.h5")
     write_estimates(tmp_path / "stored.h5", **storage)
@@ -94,21 +97,24 @@ def test_how_values_are_stored_does_not_matter(dump, tmp_path, storage):
         done = attest_run(dump, tmp_path / f"{name}-r.h5", "--selector", selector(tmp_path / f"{name}.h5"))
         assert done.returncode == 0, done.stderr
     for metric in ("recall", "spearman", "keep_ratio"):
-        assert np.array_equal(result(tmp_path / "plain-r.h5", "s", metric), result(tmp_path / "stored-r.h5", "s", metric))
+        assert np.array_equal(result(tmp_path / "plain-r.h5", "s", metric),
+                              result(tmp_path / "stored-r.h5", "s", metric))
 
 
 def test_samples_layers_and_queries_that_are_not_studied_need_no_estimates(dump, tmp_path):
     write_estimates(tmp_path / "own.h5", samples=("t",))
     with h5py.File(tmp_path / "own.h5", "r+") as file:
         del file["samples/t/layers/0"]
-    done = attest_run(dump, tmp_path / "r.h5", "--samples", "t", "--layers", "3", "--selector", selector(tmp_path / "own.h5"))
+    done = attest_run(dump, tmp_path / "r.h5", "--samples", "t", "--layers", "3", "--selector",
+                      selector(tmp_path / "own.h5"))
     assert done.returncode == 0, done.stderr
 
 
 def test_a_query_alone_has_its_own_estimates(dump, tmp_path):
     write_estimates(tmp_path / "own.h5")
     for name, queries in [("all", "all"), ("one", "199")]:
-        done = attest_run(dump, tmp_path / f"{name}.h5", "--queries", queries, "--selector", selector(tmp_path / "own.h5"))
+        done = attest_run(dump, tmp_path / f"{name}.h5", "--queries", queries, "--selector",
+                          selector(tmp_path / "own.h5"))
         assert done.returncode == 0, done.stderr
     for metric in ("mass_recall", "spearman"):
         both, one = (result(tmp_path / f"{name}.h5", "s", metric) for name in ("all", "one"))
@@ -123,7 +129,8 @@ def test_blocks_under_a_window_count_from_token_0(dump, tmp_path):
     with h5py.File(dump, "r+") as file:
         for sample in ("s", "t"):
             for layer in LAYERS:
-                file[f"samples/{sample}/layers/{layer}"].attrs["sliding_window"] = 100  # the query at 199 sees 100 .. 199
+                # the query at 199 sees 100 .. 199
+                file[f"samples/{sample}/layers/{layer}"].attrs["sliding_window"] = 100
     write_estimates(tmp_path / "own.h5", (len(POSITIONS), HEADS, BLOCKS), change=change)
     options = f",granularity=block,block={BLOCK}"
     done = attest_run(dump, tmp_path / "r.h5", "--selector", selector(tmp_path / "own.h5", options), "--budget", "64")
@@ -163,17 +170,21 @@ def attend(q, k, v, kept):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("options, own_keys, own_values", [
-    ("rule=all,keys=k_hat,values=v_hat", True, True), ("rule=all,keys=k_hat", True, False), ("rule=all,values=v_hat", False, True),
-    ("dataset=e,keys=k_hat,values=v_hat", True, True), ("dataset=e,values=v_hat", False, True), ("rule=topk,keys=k_hat", True, False)])
+    ("rule=all,keys=k_hat,values=v_hat", True, True), ("rule=all,keys=k_hat", True, False),
+    ("rule=all,values=v_hat", False, True),
+    ("dataset=e,keys=k_hat,values=v_hat", True, True), ("dataset=e,values=v_hat", False, True),
+    ("rule=topk,keys=k_hat", True, False)])
 def test_outputs_are_those_of_the_keys_and_values_in_the_file(dump, tmp_path, options, own_keys, own_values, dtype):
     with h5py.File(dump, "r+") as file:
         file["samples/t/layers/3"].attrs["sliding_window"] = 60
     written = write_replacements(tmp_path / "own.h5", dump, dtype=dtype)
-    done = attest_run(dump, tmp_path / "r.h5", "--selector", f"own=imported:file={tmp_path / 'own.h5'},{options},token_bytes=8", "--budget", "20")
+    done = attest_run(dump, tmp_path / "r.h5", "--selector",
+                      f"own=imported:file={tmp_path / 'own.h5'},{options},token_bytes=8", "--budget", "20")
     assert done.returncode == 0, done.stderr
     for (sample, layer), (k_hat, v_hat, e) in written.items():
         at = LAYERS.index(layer)
-        lse_error, output_error, io = (result(tmp_path / "r.h5", sample, name)[at, ..., 0] for name in ("lse_error", "output_error", "io_ratio"))
+        lse_error, output_error, io = (result(tmp_path / "r.h5", sample, name)[at, ..., 0]
+                                       for name in ("lse_error", "output_error", "io_ratio"))
         with h5py.File(dump) as file:
             group = file[f"samples/{sample}/layers/{layer}"]
             q, k, v = (group[x][()] for x in "qkv")
@@ -190,7 +201,8 @@ def test_outputs_are_those_of_the_keys_and_values_in_the_file(dump, tmp_path, op
                 exact, exact_lse = attend(q[n, h], k[g], v[g], seen)
                 output, lse = attend(q[n, h], read_k, read_v, kept)
                 assert lse_error[n, h] == pytest.approx(abs(lse - exact_lse), rel=1e-4, abs=1e-5)
-                assert output_error[n, h] == pytest.approx(np.linalg.norm(output - exact) / np.linalg.norm(exact), rel=1e-4, abs=1e-5)
+                assert output_error[n, h] == pytest.approx(np.linalg.norm(output - exact) / np.linalg.norm(exact),
+                                                           rel=1e-4, abs=1e-5)
                 if "rule=all" in options:
                     assert io[n, h] == pytest.approx(8 / (4 * DIM))
 
@@ -198,7 +210,8 @@ def test_outputs_are_those_of_the_keys_and_values_in_the_file(dump, tmp_path, op
 def test_what_stands_for_keys_is_an_estimate_in_nats(dump, tmp_path):
     write_replacements(tmp_path / "own.h5", dump)
     for options, defined in [("keys=k_hat", True), ("values=v_hat", False)]:
-        done = attest_run(dump, tmp_path / "r.h5", "--force", "--selector", f"own=imported:file={tmp_path / 'own.h5'},rule=all,{options}")
+        done = attest_run(dump, tmp_path / "r.h5", "--force", "--selector",
+                          f"own=imported:file={tmp_path / 'own.h5'},rule=all,{options}")
         assert done.returncode == 0 and "does not count the scan" not in done.stdout, done.stderr
         with h5py.File(tmp_path / "r.h5") as file:
             group = file["dumps/0/samples/s/own"]
@@ -210,7 +223,8 @@ def test_what_stands_for_keys_is_an_estimate_in_nats(dump, tmp_path):
     (lambda k, v: np.put(v, TOKENS * DIM, np.inf), "sample 's', layer 0, 'v_hat', head 1: infinity at token 0")])
 def test_keys_and_values_that_are_not_finite(dump, tmp_path, change, sentence):
     write_replacements(tmp_path / "own.h5", dump, change=change)
-    done = attest_run(dump, tmp_path / "r.h5", "--selector", f"own=imported:file={tmp_path / 'own.h5'},rule=all,keys=k_hat,values=v_hat")
+    done = attest_run(dump, tmp_path / "r.h5", "--selector",
+                      f"own=imported:file={tmp_path / 'own.h5'},rule=all,keys=k_hat,values=v_hat")
     assert done.returncode == 4 and sentence in done.stderr, done.stderr
 
 
@@ -218,8 +232,10 @@ def test_keys_of_another_shape(dump, tmp_path):
     write_replacements(tmp_path / "own.h5", dump)
     with h5py.File(tmp_path / "own.h5", "r+") as file:
         replaced("samples/t/layers/3/k_hat", np.zeros((KV_HEADS, TOKENS, DIM - 1), "f4"))(file)
-    done = attest_run(dump, tmp_path / "r.h5", "--selector", f"own=imported:file={tmp_path / 'own.h5'},rule=all,keys=k_hat")
-    assert done.returncode == 4 and "has the shape [2, 200, 15], expected [2, 200, 16] (num_kv_heads, num_tokens, head_dim)" in done.stderr
+    done = attest_run(dump, tmp_path / "r.h5", "--selector",
+                      f"own=imported:file={tmp_path / 'own.h5'},rule=all,keys=k_hat")
+    assert done.returncode == 4 and ("has the shape [2, 200, 15], expected [2, 200, 16] (num_kv_heads, num_tokens, "
+                                     "head_dim)") in done.stderr
     for options in ("rule=all", "keys=k_hat,granularity=block", "values=v_hat"):
         done = attest_run(dump, tmp_path / "r.h5", "--selector", f"own=imported:file={tmp_path / 'own.h5'},{options}")
         assert done.returncode == 2 and "option 'dataset' is missing" in done.stderr, (options, done.stderr)
@@ -242,13 +258,15 @@ def test_a_scan_that_is_not_counted_is_told(dump, tmp_path):
         per_key = 2 * 2 * DIM  # bytes; the two heads of a group keep 20 to 40 tokens
         for n, position in enumerate(POSITIONS):
             scan = 0 if told else 4 / per_key
-            assert (io[:, n] >= scan + 20 / (position + 1) - 1e-6).all() and (io[:, n] <= scan + 40 / (position + 1) + 1e-6).all()
+            assert (io[:, n] >= scan + 20 / (position + 1) - 1e-6).all() and (io[:, n] <= scan + 40 /
+                                                                              (position + 1) + 1e-6).all()
 
 
 def test_ranks_have_correlations_but_no_scan_errors(dump, tmp_path):
     write_estimates(tmp_path / "own.h5")
     for units, defined in [("scores", True), ("ranks", False)]:
-        done = attest_run(dump, tmp_path / "r.h5", "--force", "--selector", selector(tmp_path / "own.h5", f",units={units}"))
+        done = attest_run(dump, tmp_path / "r.h5", "--force", "--selector",
+                          selector(tmp_path / "own.h5", f",units={units}"))
         assert done.returncode == 0, done.stderr
         with h5py.File(tmp_path / "r.h5") as file:
             group = file["dumps/0/samples/s/own"]
@@ -290,7 +308,8 @@ def test_a_value_that_is_no_estimate(dump, tmp_path, value, what):
     assert done.returncode == 4
     assert f"own.h5: sample 't', layer 3, 'e', query at 130, head 2: {what} at token 130" in done.stderr
     assert not (tmp_path / "r.h5").exists()
-    done = attest_run(dump, tmp_path / "r.h5", "--skip-bad-layers", "--force", "--selector", selector(tmp_path / "own.h5"))
+    done = attest_run(dump, tmp_path / "r.h5", "--skip-bad-layers", "--force", "--selector",
+                      selector(tmp_path / "own.h5"))
     assert done.returncode == 0, done.stderr
     with h5py.File(tmp_path / "r.h5") as file:
         assert file["dumps/0/samples/t/own/done"][()].tolist() == [1, 0]
@@ -335,7 +354,8 @@ def test_a_file_that_does_not_suit_the_dump(dump, tmp_path, change, sentence):
         change(file)
     done = attest_run(dump, tmp_path / "r.h5", "--selector", selector(tmp_path / "own.h5"))
     assert done.returncode == 4, done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1 and str(tmp_path / "own.h5") in done.stderr and sentence in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1 and str(tmp_path / "own.h5") in done.stderr \
+        and sentence in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dump.h5", "own.h5"]
 
 

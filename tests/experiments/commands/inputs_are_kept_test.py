@@ -16,11 +16,13 @@ SOURCE = Path(os.environ["ATTEST_SOURCE_DIR"])
 @pytest.fixture
 def folder(tmp_path):
     """A dump, results, an archive, prompts and a configuration, and a link to each."""
-    for arguments in (["synth", "-o", "dump.h5", "--layers", 3, "--tokens", 300], ["run", "dump.h5", "-o", "r.h5", "--selector", "ffd"]):
+    for arguments in (["synth", "-o", "dump.h5", "--layers", 3, "--tokens", 300],
+                      ["run", "dump.h5", "-o", "r.h5", "--selector", "ffd"]):
         attest(*arguments, "--quiet", cwd=tmp_path)
     np.savez(tmp_path / "a.npz", q=np.zeros(3))
     (tmp_path / "p.jsonl").write_text('{"name": "a", "text": "b", "answer": "c"}\n')
-    (tmp_path / "s.json").write_text('{"format": "attest-recommendation", "format_version": 1, "setting": "delta", "default": 5}\n')
+    (tmp_path / "s.json").write_text(
+        '{"format": "attest-recommendation", "format_version": 1, "setting": "delta", "default": 5}\n')
     (tmp_path / "c.toml").write_text("quiet = true\n")
     (tmp_path / "hay.txt").write_text("hay\n")
     for file in list(tmp_path.iterdir()):
@@ -40,7 +42,8 @@ def folder(tmp_path):
     (["run", "dump.h5", "--selector", "ffd:settings_file=s.json", "-o"], "s.json"),
     (["run", "dump.h5", "--selector", "ffd:settings_file=s.json", "--units", "0", "--chunk"], "s.json"),
     (["validate", "dump.h5", "--selector", "ffd:settings_file=s.json", "--target", "recall>=0.1", "--csv"], "s.json"),
-    (["validate", "dump.h5", "--selector", "ffd:settings_file=s.json", "--target", "recall>=0.1", "--results"], "s.json"),
+    (["validate", "dump.h5", "--selector", "ffd:settings_file=s.json", "--target", "recall>=0.1", "--results"],
+     "s.json"),
     (["bench", "kernel", "--dump", "dump.h5", "-o"], "dump.h5"),
     (["import", "a.npz", "-o"], "a.npz"),
     (["capture", "no-model", "p.jsonl", "-o"], "p.jsonl"),
@@ -54,7 +57,8 @@ def test_an_input_is_no_output(folder, command, kept, link):
     assert (folder / kept).read_bytes() == before and (folder / kept).is_symlink() is False
 
 
-@pytest.mark.parametrize("file", ["session.jsonl", "CALL/metadata.jsonl", "CALL/inputs.safetensors", "CALL/outputs.safetensors"])
+@pytest.mark.parametrize("file", ["session.jsonl", "CALL/metadata.jsonl", "CALL/inputs.safetensors",
+                                  "CALL/outputs.safetensors"])
 def test_a_recording_is_no_output(tmp_path, file):
     q = np.zeros((1, 1, 4), np.float32)
     call = FlightRecorder(tmp_path / "calls").call("single_decode_with_kv_cache", q[0], q, q, result=q[0])
@@ -93,7 +97,8 @@ def test_a_model_is_no_output(folder, command, model, kept):
 
 def test_what_a_benchmark_reads_is_no_output(folder):
     request = '{"output": "dump.h5", "dump": "dump.h5", "model": "m", "force": true}'
-    result = subprocess.run([sys.executable, "-m", "attest.bench_model", "--request", request, "--model", "m", "--dump", "dump.h5",
+    result = subprocess.run([sys.executable, "-m", "attest.bench_model", "--request", request, "--model", "m", "--dump",
+                             "dump.h5",
                              "--output", "dump.h5"], cwd=folder, capture_output=True, text=True)
     if "No module named 'torch'" in result.stderr:
         pytest.skip("torch is not installed (cmake/requirements-torch.txt)")
@@ -104,14 +109,16 @@ def test_what_a_benchmark_reads_is_no_output(folder):
 def test_head_weights_are_no_output(tmp_path, output):
     weights, before = tmp_path / "w.json", (SOURCE / "dumps/demo.weights.json").read_bytes()
     weights.write_bytes(before)
-    command = [ATTEST, "run", SOURCE / "dumps/demo.h5", "--selector", "exact", "--weights", weights, *output, weights, "--force"]
+    command = [ATTEST, "run", SOURCE / "dumps/demo.h5", "--selector", "exact", "--weights", weights, *output, weights,
+               "--force"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 2 and "both a file to read and the results to write" in result.stderr, result.stderr
     assert weights.read_bytes() == before
 
 
 def test_a_haystack_is_no_output(folder):
-    result = subprocess.run([sys.executable, "-m", "attest.prompts", "bytes", "--haystack", "hay.txt", "-o", "hay.txt", "--force"],
+    result = subprocess.run([sys.executable, "-m", "attest.prompts", "bytes", "--haystack", "hay.txt", "-o", "hay.txt",
+                             "--force"],
                             cwd=folder, capture_output=True, text=True)
     assert result.returncode == 2 and "hay.txt" in result.stderr
     assert (folder / "hay.txt").read_text() == "hay\n"

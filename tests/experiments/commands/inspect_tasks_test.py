@@ -1,5 +1,5 @@
-"""`attest inspect` of task outcomes and of the folder of unfinished ones, which are files like any other: damaged or hostile ones
-end in one sentence, soon, and follow nothing."""
+"""`attest inspect` of task outcomes and of the folder of unfinished ones, which are files like any other: damaged or
+hostile ones end in one sentence, soon, and follow nothing."""
 
 import json
 import os
@@ -37,7 +37,9 @@ def replaced(path, name, data):
 
 def test_names_are_shown_safely(tasks):
     replaced(tasks, "prompts/task", np.array(["\x1b[31mred"] * 6, h5py.string_dtype()))
-    replaced(tasks, "runs/label", np.array(["dense", *(f"a\nb{i}" for i in range(7))][:len(h5py.File(tasks)["runs/label"])], h5py.string_dtype()))
+    replaced(tasks, "runs/label",
+             np.array(["dense", *(f"a\nb{i}" for i in range(7))][:len(h5py.File(tasks)["runs/label"])],
+                      h5py.string_dtype()))
     shown = inspect(tasks)
     assert shown.returncode == 0 and "\x1b" not in shown.stdout and "a\\x0ab0" in shown.stdout
     assert json.loads(inspect(tasks, "--json").stdout)["prompts"] == {"\x1b[31mred": 6}
@@ -45,7 +47,8 @@ def test_names_are_shown_safely(tasks):
 
 @pytest.mark.parametrize("name, data", [
     ("outcomes/kept_ratio", np.full((6, 8), np.nan, "f4")), ("outcomes/kept_ratio", np.full((6, 8), 2, "f4")),
-    ("outcomes/kept_ratio", np.zeros((6, 1), "f4")), ("runs/setting_label", np.zeros(8)), ("outcomes/exact", np.full((6, 8), 3, "u1")),
+    ("outcomes/kept_ratio", np.zeros((6, 1), "f4")), ("runs/setting_label", np.zeros(8)),
+    ("outcomes/exact", np.full((6, 8), 3, "u1")),
     ("prompts/num_tokens", np.zeros(6, "i8"))])
 def test_what_is_no_outcome_is_refused(tasks, name, data):
     with h5py.File(tasks) as file:
@@ -61,7 +64,8 @@ def test_data_elsewhere_are_not_followed(tasks, tmp_path):
     with h5py.File(tasks, "r+") as file:
         shape = file["outcomes/kept_ratio"].shape
         del file["outcomes/kept_ratio"]
-        file.create_dataset("outcomes/kept_ratio", shape, "f4", external=[(str(tmp_path / "pipe"), 0, h5py.h5f.UNLIMITED)])
+        file.create_dataset("outcomes/kept_ratio", shape, "f4",
+                            external=[(str(tmp_path / "pipe"), 0, h5py.h5f.UNLIMITED)])
     refusal(tasks)
     with h5py.File(tasks, "r+") as file:
         del file["prompts/name"]
@@ -89,7 +93,8 @@ def describe(folder, what):
 def test_an_unfinished_folder(folder):
     describe(folder, WHAT)
     found = json.loads(inspect(folder, "--json").stdout)
-    assert found == {"path": str(folder), "format": "attest-tasks-partial", "begun": "now", "program": "1.2", "model": WHAT["model"]["called"],
+    assert found == {"path": str(folder), "format": "attest-tasks-partial", "begun": "now", "program": "1.2",
+                     "model": WHAT["model"]["called"],
                      "prompts": None, "finished_prompts": 2}
     assert f"{folder}: unfinished task outcomes, begun now by attest 1.2" in inspect(folder).stdout
     describe(folder, {**WHAT, "prompts": MADE})
@@ -98,8 +103,10 @@ def test_an_unfinished_folder(folder):
 
 
 @pytest.mark.parametrize("what", [
-    {}, {**WHAT, "prompts": {**MADE, "prompts": "x" * 100}}, {**WHAT, "prompts": {**MADE, "prompts": 1e300}}, {**WHAT, "model": {"called": 5}},
-    {**WHAT, "prompts": {**MADE, "tasks": "kv"}}, {**WHAT, "prompts": {**MADE, "prompts": 10**18}}, {**WHAT, "program": []}])
+    {}, {**WHAT, "prompts": {**MADE, "prompts": "x" * 100}}, {**WHAT, "prompts": {**MADE, "prompts": 1e300}},
+    {**WHAT, "model": {"called": 5}},
+    {**WHAT, "prompts": {**MADE, "tasks": "kv"}}, {**WHAT, "prompts": {**MADE, "prompts": 10**18}},
+    {**WHAT, "program": []}])
 def test_a_description_that_cannot_be_is_refused(folder, what):
     describe(folder, what)
     assert "tasks.json: what" in refusal(folder)

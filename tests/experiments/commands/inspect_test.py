@@ -15,7 +15,8 @@ from attest_program import run_attest as attest
 from dump_maker import write_dump
 from results_maker import EXACT, ffd, quest, write_results
 
-STUDY = ["--selector", "ffd:block=16,sub_block=16,rule=topk", "--selector", "topp", "--selector", "exact", "--budget", "8,50%", "--p", "0.9"]
+STUDY = ["--selector", "ffd:block=16,sub_block=16,rule=topk", "--selector", "topp", "--selector", "exact", "--budget",
+         "8,50%", "--p", "0.9"]
 
 
 def small_dump(path, layers=(1, 4), bad_layer=None):
@@ -25,13 +26,15 @@ def small_dump(path, layers=(1, 4), bad_layer=None):
             k[0, 0, 0] = np.nan
         return q, k, v
 
-    write_dump(path, values, seed=1, layers=layers, tokens=40, heads=4, kv_heads=2, dim=16, positions=[30, 39], spans=[[3, 9]])
+    write_dump(path, values, seed=1, layers=layers, tokens=40, heads=4, kv_heads=2, dim=16, positions=[30, 39],
+               spans=[[3, 9]])
 
 
 @pytest.fixture
 def results(tmp_path):
     small_dump(tmp_path / "d.h5", layers=(1, 2, 4), bad_layer=2)
-    done = attest("run", tmp_path / "d.h5", "-o", tmp_path / "r.h5", *STUDY, "--device", "cpu", "--quiet", "--skip-bad-layers")
+    done = attest("run", tmp_path / "d.h5", "-o", tmp_path / "r.h5", *STUDY, "--device", "cpu", "--quiet",
+                  "--skip-bad-layers")
     assert done.returncode == 0, done.stderr
     return tmp_path / "r.h5"
 
@@ -44,21 +47,26 @@ def inspected(*arguments):
 
 def test_all_that_results_say(results):
     document = inspected(results)
-    assert (document["format"], document["format_version"], document["file_bytes"]) == ("attention-study", 1, results.stat().st_size)
+    assert (document["format"], document["format_version"], document["file_bytes"]) == \
+        ("attention-study", 1, results.stat().st_size)
     (dump,) = document["dumps"]
     assert dump["model"] == "test/model" and dump["num_query_heads"] == 4 and dump["head_dim"] == 16
     (sample,) = dump["samples"]
-    assert sample == {"name": "s", "task": "test", "num_tokens": 40, "query_positions": [30, 39], "layers": [1, 2, 4], "layers_left_out": [2]}
+    assert sample == {"name": "s", "task": "test", "num_tokens": 40, "query_positions": [30, 39], "layers": [1, 2, 4],
+                      "layers_left_out": [2]}
     assert [s["selector"] for s in document["selectors"]] == ["ffd", "topp", "exact"]
-    assert document["selectors"][0]["setting_labels"] == ["8", "50%"] and document["selectors"][0]["options"]["rule"] == "topk"
+    assert document["selectors"][0]["setting_labels"] == ["8", "50%"] \
+        and document["selectors"][0]["options"]["rule"] == "topk"
     metrics = {m["name"]: m for m in document["metrics"]}
     labels = [s["label"] for s in document["selectors"]]
-    assert metrics["recall"]["of"] == labels and metrics["block_keep_ratio"]["of"] == labels[:1] and metrics["lse"]["of"] == ["scores"]
+    assert metrics["recall"]["of"] == labels and metrics["block_keep_ratio"]["of"] == labels[:1] \
+        and metrics["lse"]["of"] == ["scores"]
     with h5py.File(results) as file:
         assert document["manifest"] == json.loads(file.attrs["manifest"])
         group = file["dumps/0/samples/s"]
         assert set(metrics) == {name for label in [*labels, "scores"] for name in group[label]} - {
-            "settings", "setting_labels", "lambdas", "span_tokens", "dense", "done", "layer", "query", "head", "setting", "lambda", "token"}
+            "settings", "setting_labels", "lambdas", "span_tokens", "dense", "done", "layer", "query", "head",
+            "setting", "lambda", "token"}
         for metric in metrics.values():
             assert metric["axes"] == [d.label for d in group[metric["of"][0]][metric["name"]].dims]
 
@@ -66,8 +74,10 @@ def test_all_that_results_say(results):
 def test_the_text_says_the_same(results):
     text = attest("inspect", results).stdout
     manifest = inspected(results)["manifest"]
-    for part in ["format version 1", "attest run", "--skip-bad-layers", manifest["device"], manifest["start_time"], manifest["inputs"][0]["xxh64_of_1MiB"],
-                 "d.h5", "test/model", "30, 39", "1-2, 4", "8, 50%", "block=16,sub_block=16,rule=topk", "span_keep", "[layer, query, head, lambda]"]:
+    for part in ["format version 1", "attest run", "--skip-bad-layers", manifest["device"], manifest["start_time"],
+                 manifest["inputs"][0]["xxh64_of_1MiB"],
+                 "d.h5", "test/model", "30, 39", "1-2, 4", "8, 50%", "block=16,sub_block=16,rule=topk", "span_keep",
+                 "[layer, query, head, lambda]"]:
         assert part in text, part
     assert "bits=2" not in text  # a default
 
@@ -95,10 +105,12 @@ def test_check_of_good_results(results):
         group = file["dumps/0/samples/s"]
         for metric in check["metrics"]:
             values = group[metric["of"]][metric["metric"]][()][[0, 2]]  # layer 2 was left out
-            assert (metric["cells"], metric["nan"], metric["infinite"]) == (values.size, np.isnan(values).sum(), np.isinf(values).sum())
+            assert (metric["cells"], metric["nan"], metric["infinite"]) == (values.size, np.isnan(values).sum(),
+                                                                            np.isinf(values).sum())
             finite = values[np.isfinite(values)]
             if finite.size:
-                assert metric["minimum"] == pytest.approx(finite.min()) and metric["maximum"] == pytest.approx(finite.max())
+                assert metric["minimum"] == pytest.approx(finite.min()) \
+                    and metric["maximum"] == pytest.approx(finite.max())
             else:
                 assert metric["minimum"] is None
 
@@ -110,7 +122,8 @@ def test_check_of_good_results(results):
         ("keep_ratio", (0, 0, 0, 0), np.nan, "[layer 1, query 0, head 0, setting 0] is NaN, expected a number"),
         ("recall", (0, 0, 0, 0), -np.inf, "is -inf, expected -1 to 1"),
         ("lse_error", (0, 0, 0, 0), -0.5, "is -0.5, expected at least 0"),
-        ("recall", (1, 0, 0, 0), 0.5, "[layer 2, query 0, head 0, setting 0] is 0.5, expected NaN in a layer that was left out"),
+        ("recall", (1, 0, 0, 0), 0.5, "[layer 2, query 0, head 0, setting 0] is 0.5, expected NaN in a layer that was "
+                                      "left out"),
         ("block_keep_ratio", (0, 0, 0, 0), 7, "is 7, expected 0 to 1"),
     ],
 )
@@ -122,8 +135,10 @@ def test_check_finds_a_bad_cell(results, metric, place, value, expected):
     assert attest("inspect", results).returncode == 0  # without --check no value is read
     result = attest("inspect", results, "--check", "--quiet")
     assert result.returncode == 4
-    assert result.stderr.startswith(f"attest: {results}: /dumps/0/samples/s/{label}/{metric}: [layer ") and expected in result.stderr
-    assert result.stderr.endswith("1 cell of the file holds what the metric does not allow\n") and result.stderr.count("\n") == 1
+    assert result.stderr.startswith(f"attest: {results}: /dumps/0/samples/s/{label}/{metric}: [layer ") \
+        and expected in result.stderr
+    assert result.stderr.endswith("1 cell of the file holds what the metric does not allow\n") \
+        and result.stderr.count("\n") == 1
     assert json.loads(attest("inspect", results, "--check", "--json", "--quiet").stdout)["check"]["bad_cells"] == 1
 
 
@@ -140,7 +155,8 @@ def test_an_array_of_the_wrong_size(results):
         del group["recall"]
         group["recall"] = np.zeros((3, 2, 4, 2), np.float32)
     result = attest("inspect", results)
-    assert result.returncode == 4 and "/dumps/0/samples/s/exact/recall" in result.stderr and result.stderr.count("\n") == 1
+    assert result.returncode == 4 and "/dumps/0/samples/s/exact/recall" in result.stderr \
+        and result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"no HDF5", b"\x89HDF\r\n\x1a\n" + b"\xff" * 200])
@@ -164,7 +180,8 @@ def unfinished(tmp_path):
     words = ["run", tmp_path / "d.h5", "-o", tmp_path / "r.h5", *STUDY, "--device", "cpu", "--threads", "1", "--quiet"]
     folder = tmp_path / "r.h5.partial"
     for _ in range(50):
-        process = subprocess.Popen([os.environ["ATTEST_BIN"], *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([os.environ["ATTEST_BIN"], *map(str, words)], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
         while process.poll() is None and not (folder / "study.json").exists():
             time.sleep(0.0005)
         process.send_signal(signal.SIGKILL)
@@ -183,9 +200,11 @@ def test_an_unfinished_study(tmp_path):
         (folder / f"unit-0-0-{layer}.bin").write_bytes(b"")
     document = inspected(folder)
     assert (document["layers"], document["finished_layers"]) == (6, 3)
-    assert document["samples"] == [{"dump": str(tmp_path / "d.h5"), "name": "s", "layers": list(range(6)), "finished": [0, 1, 4]}]
+    assert document["samples"] == [{"dump": str(tmp_path / "d.h5"), "name": "s", "layers": list(range(6)),
+                                    "finished": [0, 1, 4]}]
     text = attest("inspect", folder).stdout
-    assert "an unfinished study, begun " in text and "3 of 6 layers are finished" in text and "--resume" in text and "0-1, 4" in text
+    assert "an unfinished study, begun " in text and "3 of 6 layers are finished" in text and "--resume" in text \
+        and "0-1, 4" in text
     result = attest("inspect", tmp_path / "r.h5")
     assert result.returncode == 4 and f"attest inspect {folder}" in result.stderr
     assert attest("inspect", folder, "--check").returncode == 2
@@ -213,7 +232,8 @@ def test_an_unfinished_capture(tmp_path):
     (folder / "dump-0.h5").touch()
     assert inspected(folder)["finished_prompts"] == 1
     result = attest("inspect", folder, "--check")
-    assert result.returncode == 2 and "--check takes a dump or a results file, and this capture is unfinished" in result.stderr
+    assert result.returncode == 2 \
+        and "--check takes a dump or a results file, and this capture is unfinished" in result.stderr
 
 
 def test_check_lists_every_metric_with_a_fault(tmp_path):
@@ -235,4 +255,5 @@ def test_options_of_many_levels_are_refused(tmp_path):
         for sample in file["dumps/0/samples"].values():
             sample["ffd"].attrs["options"] = "[" * 20_000 + "]" * 20_000
     result = attest("inspect", path, "--json", "--quiet")
-    assert result.returncode == 4 and "/ffd: attribute 'options' is '[[[" in result.stderr and "expected a JSON object" in result.stderr
+    assert result.returncode == 4 and "/ffd: attribute 'options' is '[[[" in result.stderr \
+        and "expected a JSON object" in result.stderr

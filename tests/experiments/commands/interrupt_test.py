@@ -18,7 +18,8 @@ def dump(tmp_path_factory):
     path = tmp_path_factory.mktemp("interrupt") / "dump.h5"
     random = np.random.default_rng(3)
     with h5py.File(path, "w") as file:
-        file.attrs.update(format="attention-dump", format_version=1, model="test/model", num_layers=1, num_query_heads=2,
+        file.attrs.update(format="attention-dump", format_version=1, model="test/model", num_layers=1,
+                          num_query_heads=2,
                           num_kv_heads=1, head_dim=32)
         for name, tokens, queries in ("a", 300, 2), ("b", 60_000, 512):
             sample = file.create_group(f"samples/{name}")
@@ -32,7 +33,8 @@ def dump(tmp_path_factory):
 
 
 def command(dump, out, *more):
-    return [ATTEST, "--device", "cpu", "--threads", "2", "run", dump, "-o", out, "--selector", "ffd", "--selector", "quest:dense_layers=0",
+    return [ATTEST, "--device", "cpu", "--threads", "2", "run", dump, "-o", out, "--selector", "ffd", "--selector",
+            "quest:dense_layers=0",
             "--selector", "twilight:dense_layers=0", "--selector", "sale", *more]
 
 
@@ -57,15 +59,18 @@ def test_the_first_signal_ends_a_long_layer(dump, tmp_path, number):
     units = tmp_path / "r.h5.partial"
     for more in [], ["--resume"]:  # the layer before it stays finished
         code, said = stopped(command(dump, out, *more), units, number)
-        assert (code, said) == (130, "attest: interrupted with 1 of 2 layers finished; the same command with --resume goes on")
+        assert (code, said) == (130, "attest: interrupted with 1 of 2 layers finished; the same command with --resume "
+                                     "goes on")
         assert not out.exists() and len(list(units.glob("unit-*.bin"))) == 1
 
 
 def test_validate_goes_on_without_resume(dump, tmp_path):
     """It has no --resume: the same command takes what is there."""
     units = tmp_path / "r.h5.partial"
-    selectors = ["--selector=ffd", "--selector=quest:dense_layers=0", "--selector=twilight:dense_layers=0", "--selector=sale"]
-    arguments = [ATTEST, "--device", "cpu", "--threads", "2", "validate", dump, "--target", "recall>=0.5", *selectors, "--results", tmp_path / "r.h5"]
+    selectors = ["--selector=ffd", "--selector=quest:dense_layers=0", "--selector=twilight:dense_layers=0",
+                 "--selector=sale"]
+    arguments = [ATTEST, "--device", "cpu", "--threads", "2", "validate", dump, "--target", "recall>=0.5", *selectors,
+                 "--results", tmp_path / "r.h5"]
     for more, advice in ([], "the same command goes on"), (["--force"], "the same command without --force goes on"):
         code, said = stopped([*arguments, *more], units, signal.SIGINT)
         assert (code, said) == (130, f"attest: interrupted with 1 of 2 layers finished; {advice}")

@@ -1,4 +1,5 @@
-"""Refusals of the selector kv_cache on the command line: one sentence, and the exit code that says whose fault it is."""
+"""Refusals of the selector kv_cache on the command line: one sentence, and the exit code that says whose fault it
+is."""
 import json
 import struct
 
@@ -80,4 +81,5 @@ def test_scales_of_a_file_are_used(tmp_path):
     np.testing.assert_array_equal(error(both, 1), error("k=fp8_e4m3,k_scale=0.01", 1))
     np.testing.assert_array_equal(error(both, 2)[0], error("k=fp8_e4m3,k_scale=0.02", 2)[0])
     np.testing.assert_array_equal(error(both, 2)[1], error("k=fp8_e4m3,k_scale=3", 2)[1])
-    assert run(dump, f"k=fp8_e4m3,scales_file={scales(file, **{'1.k_scale': 1})},skip_layers=2", tmp_path).returncode == 0
+    assert run(dump, f"k=fp8_e4m3,scales_file={scales(file, **{'1.k_scale': 1})},skip_layers=2",
+               tmp_path).returncode == 0

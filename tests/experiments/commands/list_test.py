@@ -1,4 +1,5 @@
-"""attest list: every selector, metric and experiment; with NAME all of one; the truth about grids that depend on options."""
+"""attest list: every selector, metric and experiment; with NAME all of one; the truth about grids that depend on
+options."""
 
 import json
 
@@ -25,9 +26,12 @@ def test_the_list_names_everything(document):
     assert {s["name"] for s in document["selectors"] if s["oracle"]} == {"topk", "topp", "topdelta"}
     metrics = {m["name"]: m for m in document["metrics"]}
     assert metrics["recall"]["of"] == "selectors" and metrics["lse"]["of"] == "scores"
-    assert metrics["recall"]["axes"] == ["layer", "query", "head", "setting"] and metrics["recall"]["better"] == "higher"
-    assert metrics["spearman"]["needs"] == ["estimate"] and metrics["span_keep"]["needs"] == metrics["span_lost"]["needs"] == ["spans"]
-    assert metrics["span_token_heads"]["axes"] == ["layer", "query", "setting", "token"] and metrics["span_token_heads"]["needs"] == ["spans", "few span tokens"]
+    assert metrics["recall"]["axes"] == ["layer", "query", "head", "setting"] \
+        and metrics["recall"]["better"] == "higher"
+    assert metrics["spearman"]["needs"] == ["estimate"] \
+        and metrics["span_keep"]["needs"] == metrics["span_lost"]["needs"] == ["spans"]
+    assert metrics["span_token_heads"]["axes"] == ["layer", "query", "setting", "token"] \
+        and metrics["span_token_heads"]["needs"] == ["spans", "few span tokens"]
     assert {"quality_vs_io", "failure_prediction", "ablation"} <= {e["name"] for e in document["experiments"]}
     text = attest("list").stdout
     for selector in document["selectors"]:
@@ -48,7 +52,8 @@ def test_every_option_has_a_meaning(document):
 def test_ffd_in_full(document):
     ffd = entry("ffd")
     assert ffd == {"kind": "selector"} | next(s for s in document["selectors"] if s["name"] == "ffd")
-    assert {"name": "bits", "default": "2", "valid": "2,1,3,4,8", "meaning": "of a key in the thumbnail", "unit": "bits"} in ffd["options"]
+    assert {"name": "bits", "default": "2", "valid": "2,1,3,4,8", "meaning": "of a key in the thumbnail",
+            "unit": "bits"} in ffd["options"]
     text = attest("list", "ffd").stdout
     for option in ffd["options"]:
         assert f"{option['name']}={option['default']}" in text and option["valid"] in text and option["meaning"] in text
@@ -83,7 +88,8 @@ def test_what_an_option_changes():
     assert "units=ranks: scan errors are not defined" in entry("imported")["notes"]
     assert "imported (not with rule=all or units=ranks)" in entry("scan_error_max")["selectors"]
     assert any("file=FILE" in note for note in entry("imported")["notes"])
-    assert "spearman" in entry("topk")["metrics_not_defined"] and "spearman" not in entry("quest")["metrics_not_defined"]
+    assert "spearman" in entry("topk")["metrics_not_defined"] \
+        and "spearman" not in entry("quest")["metrics_not_defined"]
 
 
 def test_a_metric_in_full(document):
@@ -93,7 +99,8 @@ def test_a_metric_in_full(document):
     assert entry("block_keep_ratio")["selectors"] == ["ffd"]
     assert entry("lse")["selectors"] == [] and "the exact scores" in attest("list", "lse").stdout
     text = attest("list", "recall").stdout
-    for part in ["layer, query, head, setting", "cosine", recall["definition"], recall["range"], recall["source"], "quest"]:
+    for part in ["layer, query, head, setting", "cosine", recall["definition"], recall["range"], recall["source"],
+                 "quest"]:
         assert part in text
 
 
@@ -102,7 +109,8 @@ def test_an_experiment():
     assert attest("list", "layer_sparsity").stdout.startswith("layer_sparsity: ")
 
 
-@pytest.mark.parametrize("name, nearest", [("recal", "'recall'"), ("fdd", "'ffd'"), ("block_keep", "'block_keep_ratio'")])
+@pytest.mark.parametrize("name, nearest", [("recal", "'recall'"), ("fdd", "'ffd'"),
+                                           ("block_keep", "'block_keep_ratio'")])
 def test_an_unknown_name(name, nearest):
     result = attest("list", name)
     assert result.returncode == 2 and result.stdout == ""

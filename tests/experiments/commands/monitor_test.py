@@ -53,7 +53,8 @@ def violations(found, bad):
 def test_prompts_like_those_that_certified(recommended, tmp_path):
     bad = [3, 17]
     done = monitor(recommended, later(tmp_path / "n.h5", 40, bad))
-    assert done.stdout.startswith("no evidence against the guarantee\n") and "2 of 40 prompts miss a target" in done.stdout
+    assert done.stdout.startswith("no evidence against the guarantee\n") \
+        and "2 of 40 prompts miss a target" in done.stdout
     found = json.loads(monitor(recommended, tmp_path / "n.h5", "--json").stdout)
     assert (found["n"], found["k"], found["needed"]) == (40, 2, pytest.approx(20))
     assert found["guarantee"]["evidence"] == pytest.approx(share_evidence(violations(found, bad), 0.1), rel=CLOSE)
@@ -64,7 +65,8 @@ def test_prompts_like_those_that_certified(recommended, tmp_path):
 
 def test_prompts_without_a_number_are_no_absence_of_evidence(recommended, tmp_path):
     nothing = np.full((5, 2, 2, 4, 3), np.nan)
-    later_results = write_planted(tmp_path / "n.h5", {"recall": nothing}, dump="n.h5", names=[f"n{p}" for p in range(5)])
+    later_results = write_planted(tmp_path / "n.h5", {"recall": nothing}, dump="n.h5",
+                                  names=[f"n{p}" for p in range(5)])
     done = monitor(recommended, later_results, expect=4)
     assert done.stdout == "" and "no prompt has a number for a target of" in done.stderr
 
@@ -79,14 +81,16 @@ def test_too_many_violations(recommended, tmp_path):
 
 
 def test_the_order_of_names_is_no_order_in_time(recommended, tmp_path):
-    """A dump holds its prompts by name, which sorts them by task: those of the hard task come first, and miss the target as often as they may
-    among all. Tested in that order they would be an alarm; those of one dump are drawn, dumps stay in the order given."""
+    """A dump holds its prompts by name, which sorts them by task: those of the hard task come first, and miss the
+    target as often as they may among all. Tested in that order they would be an alarm; those of one dump are drawn,
+    dumps stay in the order given."""
     bad = range(5)
     assert share_evidence([p in bad for p in range(60)], 0.1) > 20
     found = json.loads(monitor(recommended, later(tmp_path / "n.h5", 60, bad), "--json").stdout)
     assert found["k"] == 5 and not found["guarantee"]["alarm"] and not found["drift"]["alarm"]
     assert sorted(found["order"]) == [f"n{p:03}" for p in range(60)] != found["order"]
-    more = write_planted(tmp_path / "m.h5", {"recall": 1 - np.random.default_rng(3).uniform(0, 0.02, (20, 2, 2, 4, 3))}, dump="m.h5",
+    more = write_planted(tmp_path / "m.h5", {"recall": 1 - np.random.default_rng(3).uniform(0, 0.02, (20, 2, 2, 4, 3))},
+                         dump="m.h5",
                          names=[f"a{p:03}" for p in range(20)])
     both = json.loads(monitor(recommended, tmp_path / "n.h5", more, "--json").stdout)["order"]
     assert both[:60] == found["order"] and {name[0] for name in both[60:]} == {"a"}, "what came before keeps its order"
@@ -94,10 +98,12 @@ def test_the_order_of_names_is_no_order_in_time(recommended, tmp_path):
 
 def test_prompts_of_another_kind_are_said(recommended, tmp_path):
     recall = 1 - np.random.default_rng(4).uniform(0, 0.02, (12, 2, 3, 4, 3))
-    new = write_planted(tmp_path / "n.h5", {"recall": recall}, dump="n.h5", tasks=["t"] * 8 + ["other"] * 4, lengths=[1001] * 10 + [4096] * 2,
+    new = write_planted(tmp_path / "n.h5", {"recall": recall}, dump="n.h5", tasks=["t"] * 8 + ["other"] * 4,
+                        lengths=[1001] * 10 + [4096] * 2,
                         names=[f"n{p:03}" for p in range(12)])
     notes = json.loads(monitor(recommended, new, "--json").stdout)["notes"]
-    assert [note[:9] for note in notes] == ["4 of 12 p", "2 of 12 p", "3 queries"] and notes[0].endswith("tasks that no certifying prompt is of: other")
+    assert [note[:9] for note in notes] == ["4 of 12 p", "2 of 12 p", "3 queries"] \
+        and notes[0].endswith("tasks that no certifying prompt is of: other")
     assert "1000 tokens" in notes[1] and "2 of the certifying" in notes[2]
     assert all(f"  note         {note}" in monitor(recommended, new).stdout for note in notes)
 
@@ -105,8 +111,10 @@ def test_prompts_of_another_kind_are_said(recommended, tmp_path):
 @pytest.mark.parametrize("low, high, worse", [(0.04, 0.06, True), (0.0, 0.0002, False)])
 def test_drift_is_told_apart(recommended, tmp_path, low, high, worse):
     """All prompts meet the target, but they are not like those that certified."""
-    found = json.loads(monitor(recommended, later(tmp_path / "n.h5", 40, low=low, high=high), "--json", expect=3).stdout)
-    assert found["k"] == 0 and not found["guarantee"]["alarm"] and found["drift"]["alarm"] and found["drift"]["worse"] == worse
+    found = json.loads(monitor(recommended, later(tmp_path / "n.h5", 40, low=low, high=high), "--json",
+                               expect=3).stdout)
+    assert found["k"] == 0 and not found["guarantee"]["alarm"] and found["drift"]["alarm"] \
+        and found["drift"]["worse"] == worse
     assert found["text"].startswith("drift: ")
 
 
@@ -116,7 +124,8 @@ def test_prompts_of_one_document_count_once(tmp_path):
     def with_documents(name, bad):
         recall = recalls(120)
         recall[[3 * document for document in range(bad)], 0, 0, 0] = 0.5
-        path = write_planted(tmp_path / name, {"recall": recall}, dump=name, names=[f"{name}{p:03}" for p in range(120)])
+        path = write_planted(tmp_path / name, {"recall": recall}, dump=name,
+                             names=[f"{name}{p:03}" for p in range(120)])
         with h5py.File(path, "r+") as file:
             for p, sample in enumerate(file["dumps/0/samples"].values()):
                 sample.attrs["document"] = f"{name}{p // 3}"
@@ -129,12 +138,16 @@ def test_prompts_of_one_document_count_once(tmp_path):
         assert (found["n"], found["k"]) == (n, 12)
         assert found["guarantee"]["alarm"] == (code == 3)
         expected = share_evidence([1] * 12 + [0] * (n - 12), 0.1)  # the worst order
-        assert found["guarantee"]["evidence"] <= expected * (1 + 1e-9) and (found["guarantee"]["evidence"] >= 20) == (code == 3)
+        assert found["guarantee"]["evidence"] <= expected * (1 + 1e-9) \
+            and (found["guarantee"]["evidence"] >= 20) == (code == 3)
         if cluster:
-            assert f"; it came with number {found['guarantee']['after']} of the groups of prompts of one document\n" in found["text"]
+            assert f"; it came with number {found['guarantee']['after']} of the groups of prompts of one document\n" \
+                in found["text"]
 
 
-@pytest.mark.parametrize("change, sentence", [({"kind": "observed", "beta": 0}, 'claim.kind is "observed", expected prompts or mean: what was only observed certifies nothing'),
+@pytest.mark.parametrize("change, sentence", [({"kind": "observed", "beta": 0}, 'claim.kind is "observed", expected '
+                                                                                'prompts or mean: what was only '
+                                                                                'observed certifies nothing'),
                                               ({"beta": 0}, "no number of prompts shows that none ever violates")])
 def test_what_certifies_nothing_is_refused(recommended, tmp_path, change, sentence):
     document = json.loads(recommended.read_text())
@@ -155,13 +168,15 @@ def test_settings_of_kv_heads(tmp_path):
     assert json.loads(monitor(tmp_path / "rec.json", new, "--json", expect=3).stdout)["k"] == 30
 
 
-@pytest.mark.parametrize("options", [["--selector", "topdelta:gqa=union"], ["--selector", "topdelta", "--per", "layer"], ["--selector", "topk", "--layers", "2"]])
+@pytest.mark.parametrize("options", [["--selector", "topdelta:gqa=union"], ["--selector", "topdelta", "--per", "layer"],
+                                     ["--selector", "topk", "--layers", "2"]])
 def test_dumps_are_studied_at_the_recommended_settings(tmp_path, options):
     def values(random, layer):
         return tuple(random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
 
     for name, seed in (("d.h5", 1), ("later.h5", 6)):
-        write_dump(tmp_path / name, values, seed=seed, layers=[0, 2], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199],
+        write_dump(tmp_path / name, values, seed=seed, layers=[0, 2], tokens=200, heads=4, kv_heads=2, dim=64,
+                   positions=[150, 199],
                    samples=[f"{name[0]}{i:02}" for i in range(12)], num_layers=3)
     target = ["--target", "recall>=0.9", "--max-violating", "60%"]
     validate("d.h5", *target, *options, "-o", "rec.json", cwd=tmp_path)
@@ -181,14 +196,18 @@ def test_dumps_are_studied_at_the_recommended_settings(tmp_path, options):
     refused = monitor(tmp_path / "rec.json", "d.h5", cwd=tmp_path, expect=2).stderr
     assert "holds the prompts that certified" in refused
     refused = monitor(tmp_path / "rec.json", "d.h5", "--results", "again.h5", cwd=tmp_path, expect=2).stderr
-    assert refused.startswith("attest: d.h5 holds the prompts that certified") and not (tmp_path / "again.h5").exists(), "before the study"
-    assert "belong to the study of dumps" in monitor(tmp_path / "rec.json", "later.study.h5", "--queries", "last:1", cwd=tmp_path, expect=2).stderr
-    assert "give dumps or results" in monitor(tmp_path / "rec.json", "later.h5", "later.study.h5", cwd=tmp_path, expect=2).stderr
+    assert refused.startswith("attest: d.h5 holds the prompts that certified") \
+        and not (tmp_path / "again.h5").exists(), "before the study"
+    assert "belong to the study of dumps" in monitor(tmp_path / "rec.json", "later.study.h5", "--queries", "last:1",
+                                                     cwd=tmp_path, expect=2).stderr
+    assert "give dumps or results" in monitor(tmp_path / "rec.json", "later.h5", "later.study.h5", cwd=tmp_path,
+                                              expect=2).stderr
 
 
 def test_options_that_a_program_did_not_know_yet_have_their_defaults(recommended, tmp_path):
     recall = 1 - np.random.default_rng(2).uniform(0, 0.02, (20, 2, 2, 4, 3))
-    new = write_planted(tmp_path / "n.h5", {"recall": recall}, dump="n.h5", options={"bits": "2", "settings_file": ""}, names=[f"n{p}" for p in range(20)])
+    new = write_planted(tmp_path / "n.h5", {"recall": recall}, dump="n.h5", options={"bits": "2", "settings_file": ""},
+                        names=[f"n{p}" for p in range(20)])
     assert json.loads(monitor(recommended, new, "--json").stdout)["n"] == 20
 
 
@@ -196,7 +215,8 @@ def test_another_models_dump_is_refused_before_it_is_studied(recommended, tmp_pa
     def values(random, layer):
         return tuple(random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
 
-    write_dump(tmp_path / "d.h5", values, seed=1, layers=[0, 1], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199], samples=["a"], num_layers=2)
+    write_dump(tmp_path / "d.h5", values, seed=1, layers=[0, 1], tokens=200, heads=4, kv_heads=2, dim=64,
+               positions=[150, 199], samples=["a"], num_layers=2)
     with h5py.File(tmp_path / "d.h5", "r+") as file:
         file.attrs["model"] = "another"
     refused = monitor(recommended, "d.h5", cwd=tmp_path, expect=2).stderr
@@ -209,12 +229,14 @@ def test_the_recommendation_is_no_output(recommended, tmp_path):
     before = recommended.read_bytes()
     refused = monitor("rec.json", "d.h5", "--results", "rec.json", "--force", cwd=tmp_path, expect=2).stderr
     assert "'rec.json' is both a file to read and the results to write" in refused
-    assert recommended.read_bytes() == before and {path.name for path in tmp_path.iterdir()} == {"d.h5", "r.h5", "rec.json"}
+    assert recommended.read_bytes() == before and {
+        path.name for path in tmp_path.iterdir()} == {"d.h5", "r.h5", "rec.json"}
 
 
 def test_a_model_of_another_shape_is_refused(recommended, tmp_path):
     recall = 1 - np.random.default_rng(3).uniform(0, 0.02, (20, 3, 2, 4, 3))
-    deeper = write_planted(tmp_path / "deeper.h5", {"recall": recall}, dump="deeper.h5", names=[f"n{p}" for p in range(20)])
+    deeper = write_planted(tmp_path / "deeper.h5", {"recall": recall}, dump="deeper.h5",
+                           names=[f"n{p}" for p in range(20)])
     refused = monitor(recommended, deeper, expect=2).stderr
     assert "deeper.h5 is of a model with 3 layers, 4 query and 2 KV heads, and" in refused
     assert "is for one with 2 layers, 4 query and 2 KV heads" in refused
@@ -243,21 +265,28 @@ def write_tiny_dump(path):
     def values(random, layer):
         return tuple(random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
 
-    write_dump(path, values, seed=1, layers=[0, 1], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199], num_layers=2)
+    write_dump(path, values, seed=1, layers=[0, 1], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199],
+               num_layers=2)
     with h5py.File(path, "r+") as file:
         file.attrs["model"] = "tiny"
 
 
 @pytest.mark.parametrize("change, text", [
-    ({"format_version": 2}, "format_version is 2, expected 1"), ({"setting": "x"}, "setting is \"x\", expected one of "),
-    ({"layers": {"7": {"default": 5}}}, "layers.7 is no layer of "), ({"layers": {"1": {"kv_heads": {"2": 5}}}}, "layers.1.kv_heads.2 is no KV head of "),
-    ({"layers": {"x": {}}}, "layers.x has no number of a layer as its name"), ({"layers": {"1": {"heads": {}}}}, "layers.1.heads is unknown"),
+    ({"format_version": 2}, "format_version is 2, expected 1"),
+    ({"setting": "x"}, "setting is \"x\", expected one of "),
+    ({"layers": {"7": {"default": 5}}}, "layers.7 is no layer of "), ({"layers": {"1": {"kv_heads": {"2": 5}}}},
+                                                                      "layers.1.kv_heads.2 is no KV head of "),
+    ({"layers": {"x": {}}}, "layers.x has no number of a layer as its name"), ({"layers": {"1": {"heads": {}}}},
+                                                                               "layers.1.heads is unknown"),
     ({"default": "nan"}, "default is \"nan\", expected a number of at least 0, \"inf\" or \"dense\""),
     ({"default": -5}, "default is -5, expected a number of at least 0"),
-    ({"default": "5:7:1"}, "default is \"5:7:1\", expected a number"), ({"setting": "p", "default": 2}, "default is 2, expected "),
-    ({"setting": "budget", "default": "5"}, "default is \"5\", expected "), ({"setting": "none", "default": 5}, "default is 5, expected \"none\""),
+    ({"default": "5:7:1"}, "default is \"5:7:1\", expected a number"),
+    ({"setting": "p", "default": 2}, "default is 2, expected "),
+    ({"setting": "budget", "default": "5"}, "default is \"5\", expected "), ({"setting": "none", "default": 5},
+                                                                             "default is 5, expected \"none\""),
     ({"setting": "label", "candidates": [], "default": "a"}, "default is \"a\", expected \"dense\""),
-    ({"claim": {"n": -3}}, "claim.n is -3, expected a whole number"), ({"claim": {"k": "2"}}, "claim.k is \"2\", expected a whole number"),
+    ({"claim": {"n": -3}}, "claim.n is -3, expected a whole number"),
+    ({"claim": {"k": "2"}}, "claim.k is \"2\", expected a whole number"),
     ({"claim": {"layers": [0, 9]}}, "claim.layers has 9, which is no layer of ")])
 def test_a_recommendation_is_checked_as_a_settings_file_is(recommended, tmp_path, change, text):
     write_tiny_dump(tmp_path / "d.h5")
@@ -267,12 +296,14 @@ def test_a_recommendation_is_checked_as_a_settings_file_is(recommended, tmp_path
     (tmp_path / "bad.json").write_text(json.dumps(document | change | {"claim": claim}))
     for later_prompts in "d.h5", "n.h5":
         refused = monitor("bad.json", later_prompts, cwd=tmp_path, expect=4).stderr
-        assert refused.startswith("attest: bad.json: " + text) and refused.count("\n") == 1 and "--" not in refused, refused
+        assert refused.startswith("attest: bad.json: " + text) and refused.count("\n") == 1 and "--" not in refused, \
+            refused
     assert not (tmp_path / "d.study.h5").exists()
 
 
 @pytest.mark.parametrize("change, text", [
-    ({"name": "gone"}, "the selector 'gone': "), ({"name": "topk"}, "the selector 'topk': its settings are budget, and the file has delta")])
+    ({"name": "gone"}, "the selector 'gone': "), (
+        {"name": "topk"}, "the selector 'topk': its settings are budget, and the file has delta")])
 def test_a_selector_that_cannot_be_studied_is_the_files(recommended, tmp_path, change, text):
     write_tiny_dump(tmp_path / "d.h5")
     document = json.loads(recommended.read_text())
@@ -284,9 +315,12 @@ def test_a_selector_that_cannot_be_studied_is_the_files(recommended, tmp_path, c
 
 @pytest.mark.parametrize("change, text", [
     ({"selector": {"name": "f" * 20000, "options": {}}}, "the selector 'ffff"),
-    ({"selector": {"name": "ffd", "options": {"b" * 20000: "1"}}}, "the selector 'ffd': selector 'ffd' has no option 'bbbb"),
-    ({"setting": "label", "default": "a", "candidates": [{"candidate": "\u0085\u202e"}]}, "default is \"a\", expected one of \"dense\", \"\\u0085\\u202e\""),
-    ({"setting": "label", "default": "a", "candidates": [{"candidate": "c" * 20000}]}, "default is \"a\", expected one of \"dense\", \"cccc")])
+    ({"selector": {"name": "ffd", "options": {"b" * 20000: "1"}}}, "the selector 'ffd': selector 'ffd' has no option "
+                                                                   "'bbbb"),
+    ({"setting": "label", "default": "a", "candidates": [{"candidate": "\u0085\u202e"}]}, "default is \"a\", expected "
+     "one of \"dense\", \"\\u0085\\u202e\""),
+    ({"setting": "label", "default": "a", "candidates": [{"candidate": "c" * 20000}]}, "default is \"a\", expected one "
+                                                                                       "of \"dense\", \"cccc")])
 def test_names_of_the_file_are_made_fit_for_a_terminal(recommended, tmp_path, change, text):
     write_tiny_dump(tmp_path / "d.h5")
     (tmp_path / "bad.json").write_text(json.dumps(json.loads(recommended.read_text()) | change))

@@ -9,11 +9,13 @@ import numpy as np
 SCORES = {"span_mass"}
 
 
-def write_planted(path, metrics, *, kind="delta", settings=(3, 5, 7), labels=None, names=None, tasks=None, lengths=None, model="tiny",
-                  dump="tiny.h5", layers=None, num_layers=None, kv_heads=2, label="ffd", selector="ffd", options=None, manifest=None,
+def write_planted(path, metrics, *, kind="delta", settings=(3, 5, 7), labels=None, names=None, tasks=None, lengths=None,
+                  model="tiny",
+                  dump="tiny.h5", layers=None, num_layers=None, kv_heads=2, label="ffd", selector="ffd", options=None,
+                  manifest=None,
                   left_out=()):
-    """`metrics`: name -> array [prompt, layer, query, head, setting], of scores without the last axis, of layers (NAME_layer)
-    without the head. `left_out`: (prompt, layer)."""
+    """`metrics`: name -> array [prompt, layer, query, head, setting], of scores without the last axis, of layers
+    (NAME_layer) without the head. `left_out`: (prompt, layer)."""
     values = {name: np.asarray(array, np.float32) for name, array in metrics.items()}
     prompts, rows, queries, heads = next(v for v in values.values() if v.ndim == 5).shape[:4]
     layers = list(range(rows)) if layers is None else layers
@@ -22,7 +24,8 @@ def write_planted(path, metrics, *, kind="delta", settings=(3, 5, 7), labels=Non
     with h5py.File(path, "w") as file:
         file.attrs.update({"format": "attention-study", "format_version": 1, "manifest": json.dumps(manifest or {})})
         group = file.create_group("dumps/0")
-        group.attrs.update({"path": dump, "model": model, "num_query_heads": heads, "num_kv_heads": kv_heads, "head_dim": 64,
+        group.attrs.update({"path": dump, "model": model, "num_query_heads": heads, "num_kv_heads": kv_heads,
+                            "head_dim": 64,
                             "value_dim": 64, "num_layers": num_layers or rows})
         for p in range(prompts):
             sample = group.create_group(f"samples/{names[p] if names else f'p{p:03}'}")

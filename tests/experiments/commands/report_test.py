@@ -48,12 +48,14 @@ def test_dense_layers_lose_nothing_that_is_told(tmp_path):
         recall[...] = 0.999
         recall[0, :, 0] = 0.1
         recall[5, :, 2] = 0.5
-    texts = [finding["text"] for finding in json.loads(report(path, "-o", tmp_path / "x.html", "--json").stdout)["findings"]]
+    texts = [
+        finding["text"] for finding in json.loads(report(path, "-o", tmp_path / "x.html", "--json").stdout)["findings"]]
     assert "Half of the recall that ffd loses at delta 5 is lost in one head of 24: layer 5, head 2." in texts
 
 
 def test_the_worst_cell_is_named_only_if_it_is_listed(tmp_path):
-    """By recall --cells 1 lists one of delta 7; the one of delta 5 that it lists by LSE error has not the least recall."""
+    """By recall --cells 1 lists one of delta 7; the one of delta 5 that it lists by LSE error has not the least
+    recall."""
     path = write_results(tmp_path / "r.h5", [EXACT, ffd()], samples={"a": [2, 5]})
     with h5py.File(path, "r+") as file:
         group = file["dumps/0/samples/a/ffd"]
@@ -94,7 +96,8 @@ def test_the_same_results_give_the_same_page(results, tmp_path):
 
 def bytes_read(*command):
     """By the command and its children."""
-    said = subprocess.run(["sh", "-c", '"$@" >/dev/null && cat /proc/$$/io', "sh", *map(str, command)], capture_output=True, text=True, check=True)
+    said = subprocess.run(["sh", "-c", '"$@" >/dev/null && cat /proc/$$/io', "sh", *map(str, command)],
+                          capture_output=True, text=True, check=True)
     return int(next(line for line in said.stdout.splitlines() if line.startswith("rchar: ")).split()[1])
 
 
@@ -105,7 +108,8 @@ def test_the_dump_is_read_once_for_the_bounds_of_figures_and_claims(tmp_path):
     attest("run", dump, "-o", path, "--selector", "ffd", "--delta", "5")
     claims = bytes_read(ATTEST, "report", path, "-o", page, "--only", "guarantee")
     both = bytes_read(ATTEST, "report", path, "-o", page, "--only", "error_bound", "--force")
-    assert "the measured tail exceeds the bound in at most" in page.read_text() and 'id="error_bound"' in page.read_text()
+    assert "the measured tail exceeds the bound in at most" in page.read_text() \
+        and 'id="error_bound"' in page.read_text()
     assert claims > dump.stat().st_size
     assert both < claims + dump.stat().st_size / 4
 
@@ -150,10 +154,12 @@ def test_without_gnuplot_there_are_tables(results, tmp_path):
 
 
 def test_two_models_stand_side_by_side(tmp_path):
-    files = [write_results(tmp_path / f"{model}.h5", [ffd()], model=model, dump=f"{model}.h5", seed=i) for i, model in enumerate("AB")]
+    files = [write_results(tmp_path / f"{model}.h5", [ffd()], model=model, dump=f"{model}.h5", seed=i)
+             for i, model in enumerate("AB")]
     document = json.loads(report(*files, "-o", tmp_path / "report.html", "--json").stdout)
     assert document["title"] == "Attention fidelity of A, B"
-    assert {finding["link"].split("&")[0] for finding in document["findings"] if "=" in finding["link"]} == {"model=A", "model=B"}
+    assert {finding["link"].split("&")[0] for finding in document["findings"] if "=" in finding["link"]} == \
+        {"model=A", "model=B"}
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +202,8 @@ def test_a_dump_that_is_gone_or_changed_costs_the_tokens_alone(tmp_path):
     with dump.open("ab") as file:
         file.write(b"more")
     report(tmp_path / "r.h5", "-o", tmp_path / "a.html")
-    assert re.search(r"No token ids: [^.]*d\.h5 has changed since the study: it has \d+ bytes\.", (tmp_path / "a.html").read_text())
+    assert re.search(r"No token ids: [^.]*d\.h5 has changed since the study: it has \d+ bytes\.",
+                     (tmp_path / "a.html").read_text())
     changed = bytearray((SOURCE / "dumps/demo.h5").read_bytes())
     changed[-1] ^= 1
     dump.write_bytes(changed)  # of the same size

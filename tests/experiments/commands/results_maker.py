@@ -21,7 +21,8 @@ def selector(label, name, setting, dense_layers=0, **options):
 
 
 def ffd(label="ffd", gqa="union", **more):
-    return selector(label, "ffd", "delta", **{"gqa": gqa, "scan": "thumbnail", "rule": "topdelta", "sub_block": 128, **more})
+    return selector(label, "ffd", "delta", **{"gqa": gqa, "scan": "thumbnail", "rule": "topdelta", "sub_block": 128,
+                                              **more})
 
 
 def quest(label="quest", dense_layers=2):
@@ -80,7 +81,8 @@ def write_results(path, selectors, samples=None, model="tiny", dump="tiny.h5", s
             for one in selectors:
                 labels, settings = GRIDS[one["setting"]]
                 target = sample.create_group(one["label"])
-                target.attrs.update({"selector": one["name"], "setting": one["setting"], "options": json.dumps(one["options"])})
+                target.attrs.update({"selector": one["name"], "setting": one["setting"],
+                                     "options": json.dumps(one["options"])})
                 target["settings"] = np.array(settings, np.float64)
                 target["setting_labels"] = np.array(labels, h5py.string_dtype())
                 target["lambdas"] = np.array([0.5, 1.0])

@@ -17,15 +17,18 @@ import dump_maker
 from results_data import data_of
 
 ATTEST = os.environ["ATTEST_BIN"]
-SELECTORS = ["--selector", "ffd:block=64", "--selector", "quest:dense_layers=1", "--selector", "twilight", "--threads", "1"]
+SELECTORS = ["--selector", "ffd:block=64", "--selector", "quest:dense_layers=1", "--selector", "twilight", "--threads",
+             "1"]
 LAYERS = 12
 
 
 def write_dump(path, seed=3, tokens=1500):
     def values(random, _):
-        return 3 * random.standard_normal((2, 8, 64)).astype(np.float16), *random.standard_normal((2, 2, tokens, 64)).astype(np.float16)
+        return 3 * random.standard_normal((2, 8, 64)).astype(np.float16), *random.standard_normal(
+            (2, 2, tokens, 64)).astype(np.float16)
 
-    dump_maker.write_dump(path, values, seed=seed, layers=range(LAYERS), tokens=tokens, heads=8, kv_heads=2, dim=64, positions=[700, tokens - 1],
+    dump_maker.write_dump(path, values, seed=seed, layers=range(LAYERS), tokens=tokens, heads=8, kv_heads=2, dim=64,
+                          positions=[700, tokens - 1],
                           num_layers=LAYERS)
 
 
@@ -154,7 +157,8 @@ def test_other_inputs_are_refused(study, tmp_path):
             own.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1:])
         os.utime(own, ns=(times.st_atime_ns, times.st_mtime_ns))
         result = subprocess.run(command(own, out, "--resume"), capture_output=True, text=True)
-        assert result.returncode == 4 and sentence in result.stderr and f"{own}' than process " in result.stderr, result.stderr
+        assert result.returncode == 4 and sentence in result.stderr and f"{own}' than process " in result.stderr, \
+            result.stderr
         assert not out.exists()
 
 

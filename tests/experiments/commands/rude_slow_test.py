@@ -1,5 +1,5 @@
-"""Rude machines: signals, closed or full streams, and limits of files, threads, processes and memory. Every command ends with one
-sentence and the right code, and leaves nothing half-written."""
+"""Rude machines: signals, closed or full streams, and limits of files, threads, processes and memory. Every command
+ends with one sentence and the right code, and leaves nothing half-written."""
 
 import os
 import resource
@@ -28,14 +28,16 @@ COMMANDS = [SYNTH, RUN, FIGURES, INSPECT, IMPORT]
 def folder(tmp_path):
     run_attest(*SYNTH[:2], "d.h5", *SYNTH[3:], cwd=tmp_path).check_returncode()
     results_maker.write_results(tmp_path / "made.h5", [results_maker.ffd(), results_maker.quest()])
-    np.savez(tmp_path / "a.npz", **{f"model.layers.0.{t}": np.zeros((2, 9 if t != "q" else 2, 8), np.float32) for t in "qkv"})
+    np.savez(tmp_path / "a.npz", **{f"model.layers.0.{t}": np.zeros((2, 9 if t != "q" else 2, 8), np.float32)
+                                    for t in "qkv"})
     return tmp_path
 
 
 @pytest.fixture(scope="session")
 def rude_calls(tmp_path_factory):
     library = tmp_path_factory.mktemp("rude") / "rude_calls.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, Path(__file__).with_name("rude_calls.c"), "-ldl"], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, Path(__file__).with_name("rude_calls.c"), "-ldl"],
+                   check=True)
     return library
 
 
@@ -45,7 +47,8 @@ def attest(folder, arguments, **options):
 
 
 def leftovers(folder):
-    return [str(p) for p in folder.rglob("*") if ".tmp-" in p.name or p.name.startswith(".attest") or p.name.endswith(".partial")]
+    return [str(p) for p in folder.rglob("*") if ".tmp-" in p.name or p.name.startswith(".attest")
+            or p.name.endswith(".partial")]
 
 
 def sentence(done):
@@ -73,7 +76,8 @@ def alive(process):
 @pytest.mark.parametrize("group", [False, True])
 def test_a_signal_ends_figures_and_gnuplot(folder, number, group):
     environment = stub_gnuplot(folder, f"echo $$ >{folder}/started; exec sleep 100\n")
-    process = subprocess.Popen([ATTEST, *FIGURES], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen([ATTEST, *FIGURES], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
     while not (folder / "started").exists() or not (folder / "started").read_text():
         time.sleep(0.01)
     gnuplot = int((folder / "started").read_text())
@@ -90,7 +94,8 @@ def test_a_signal_ends_figures_and_gnuplot(folder, number, group):
 def test_a_signal_at_any_time_leaves_nothing(folder, number, arguments):
     before = sorted(folder.rglob("*"))
     for pause in 0.0, 0.02, 0.05, 0.1, 0.2, 0.4:
-        process = subprocess.Popen([ATTEST, *arguments], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([ATTEST, *arguments], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   text=True)
         time.sleep(pause)
         process.send_signal(number)
         error = process.communicate(timeout=20)[1]
@@ -104,7 +109,8 @@ def test_a_signal_at_any_time_leaves_nothing(folder, number, arguments):
 
 
 def test_nohup_is_respected(folder):
-    process = subprocess.Popen([ATTEST, *SYNTH, "--layers", "40"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    process = subprocess.Popen([ATTEST, *SYNTH, "--layers", "40"], cwd=folder, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL,
                                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     for _ in range(20):
         process.send_signal(signal.SIGHUP)
@@ -114,7 +120,8 @@ def test_nohup_is_respected(folder):
 
 def test_a_second_signal_leaves_no_temporary_file(folder):
     attest(folder, ["synth", "-o", "long.h5", "--tokens", "60000", "--queries", "200", "--layers", "2"])
-    process = subprocess.Popen([ATTEST, "run", "long.h5", "-o", "r.h5", "--threads", "1"], cwd=folder, stdout=subprocess.DEVNULL,
+    process = subprocess.Popen([ATTEST, "run", "long.h5", "-o", "r.h5", "--threads", "1"], cwd=folder,
+                               stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True)
     while not list(folder.glob("r.h5.partial/r.h5.tmp-*")):
         time.sleep(0.01)
@@ -135,14 +142,16 @@ def test_a_failed_gnuplot_is_seen_though_the_parent_ignores_its_children(folder)
 def test_a_signal_to_the_group_says_nothing_of_the_file(folder):
     """`timeout` without --foreground."""
     for trial in range(20):
-        done = subprocess.run(["timeout", "-s", "INT", f"{0.002 * trial:.3f}", ATTEST, *INSPECT], cwd=folder, capture_output=True, text=True)
+        done = subprocess.run(["timeout", "-s", "INT", f"{0.002 * trial:.3f}", ATTEST, *INSPECT], cwd=folder,
+                              capture_output=True, text=True)
         assert "damaged" not in done.stderr and "ended by signal" not in done.stderr
 
 
 # ---- streams
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"], ["list"], ["--json", "inspect", "d.h5"], SYNTH, IMPORT,
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"], ["list"],
+                                       ["--json", "inspect", "d.h5"], SYNTH, IMPORT,
                                        ["capture", "--help"]])
 def test_a_full_standard_output_is_told(folder, arguments):
     with open("/dev/full", "w") as full:
@@ -167,7 +176,8 @@ def test_closed_streams_are_no_place_for_data(folder, arguments):
 def test_readers_that_go_leave_no_temporary_file(folder, arguments, streams):
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([ATTEST, *arguments], cwd=folder, stdout=writer, stderr=writer if streams == "both" else subprocess.PIPE, timeout=60)
+    done = subprocess.run([ATTEST, *arguments], cwd=folder, stdout=writer, stderr=writer if streams == "both"
+                          else subprocess.PIPE, timeout=60)
     os.close(writer)
     assert done.returncode in (0, -signal.SIGPIPE, 128 + signal.SIGPIPE)
     assert not leftovers(folder)
@@ -178,7 +188,8 @@ def test_readers_that_go_leave_no_temporary_file(folder, arguments, streams):
 # ---- limits
 
 
-LIMIT_WORDS = ["too many open files", "Too many open files", "no further process or thread can be started", "out of memory", "memory allocation failed"]
+LIMIT_WORDS = ["too many open files", "Too many open files", "no further process or thread can be started",
+               "out of memory", "memory allocation failed"]
 
 
 def check_limited(folder, done):
@@ -192,7 +203,8 @@ def check_limited(folder, done):
 @pytest.mark.parametrize("most", [4, 5, 6, 7, 8, 9, 10, 12, 16, 20, 32])
 @pytest.mark.parametrize("arguments", COMMANDS)
 def test_few_descriptors(folder, arguments, most):
-    check_limited(folder, attest(folder, ["--quiet", *arguments], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))))
+    check_limited(folder, attest(folder, ["--quiet", *arguments],
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))))
 
 
 @pytest.mark.parametrize("arguments", [SYNTH, RUN, INSPECT])
@@ -200,7 +212,8 @@ def test_few_descriptors(folder, arguments, most):
 def test_few_threads_and_processes(folder, rude_calls, arguments, kind):
     ended = set()
     for most in range(8):
-        done = attest(folder, ["--quiet", *arguments, "--threads", "4"], env=os.environ | {"LD_PRELOAD": str(rude_calls), f"RUDE_{kind}": str(most)})
+        done = attest(folder, ["--quiet", *arguments, "--threads", "4"],
+                      env=os.environ | {"LD_PRELOAD": str(rude_calls), f"RUDE_{kind}": str(most)})
         check_limited(folder, done)
         ended.add(done.returncode)
     assert 5 in ended or (kind, arguments) == ("FORKS", SYNTH)
@@ -235,8 +248,10 @@ def test_little_memory(folder, least_memory, arguments, more):
 def test_without_hard_links_processes_share_a_study_all_the_same(folder, rude_calls):
     environment = os.environ | {"LD_PRELOAD": str(rude_calls), "RUDE_LINKS": "1"}
     attest(folder, ["synth", "-o", "big.h5", "--layers", "10", "--tokens", "3000"])
-    command = [ATTEST, "run", "big.h5", "-o", "r.h5", "--resume", "--threads", "1", "--selector", "ffd", "--selector", "twilight"]
-    many = [subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    command = [ATTEST, "run", "big.h5", "-o", "r.h5", "--resume", "--threads", "1", "--selector", "ffd", "--selector",
+               "twilight"]
+    many = [subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                             text=True)
             for _ in range(4)]
     many[0].kill()
     said = [process.communicate(timeout=120)[1] for process in many]
@@ -247,15 +262,18 @@ def test_without_hard_links_processes_share_a_study_all_the_same(folder, rude_ca
 # ---- the command line, names, surroundings
 
 
-@pytest.mark.parametrize("arguments", [["run", "d.h5", "-o", "r.h5", "--resume=5"], ["list", "--json=true"], ["--help=1"], ["--version="],
-                                       ["bench", "study", "--no-peer=0"], ["synth", "-o", "x", "--force=false"], ["inspect", "d.h5", "--check=9"]])
+@pytest.mark.parametrize("arguments", [["run", "d.h5", "-o", "r.h5", "--resume=5"], ["list", "--json=true"],
+                                       ["--help=1"], ["--version="],
+                                       ["bench", "study", "--no-peer=0"], ["synth", "-o", "x", "--force=false"],
+                                       ["inspect", "d.h5", "--check=9"]])
 def test_flags_take_no_value(folder, arguments):
     flag, _, value = arguments[-1].partition("=")
     done = attest(folder, arguments)
     assert done.returncode == 2 and done.stderr == f"attest: {flag}: takes no value, found '{value}'\n"
 
 
-@pytest.mark.parametrize("arguments", [["synth"], ["run", "d.h5"], ["figures", "made.h5"], ["import", "a.npz"], ["demo"], ["capture", "m", "p"]])
+@pytest.mark.parametrize("arguments", [["synth"], ["run", "d.h5"], ["figures", "made.h5"], ["import", "a.npz"],
+                                       ["demo"], ["capture", "m", "p"]])
 def test_an_empty_output_is_refused(folder, arguments):
     done = attest(folder, [*arguments, "-o", ""])
     assert done.returncode == 2 and "'' is not a f" in done.stderr
@@ -292,5 +310,6 @@ def test_bare_surroundings(folder):
     assert subprocess.run([""] + ["list"], executable=ATTEST, capture_output=True).returncode == 0
     gone = folder / "gone"
     gone.mkdir()
-    done = subprocess.run(["sh", "-c", f"cd {gone} && rmdir {gone} && exec {ATTEST} synth -o s.h5"], capture_output=True, text=True)
+    done = subprocess.run(["sh", "-c", f"cd {gone} && rmdir {gone} && exec {ATTEST} synth -o s.h5"],
+                          capture_output=True, text=True)
     assert done.returncode == 5 and done.stderr.startswith("attest: s.h5: ")

@@ -13,7 +13,8 @@ CALIBRATION_SAMPLE = "synthetic-0000"  # double_sparsity is calibrated on this s
 @pytest.fixture(scope="module")
 def dump(tmp_path_factory):
     path = tmp_path_factory.mktemp("dumps") / "dump.h5"
-    made = attest("synth", "-o", path, "--layers", 3, "--samples", 2, "--tokens", 20000, "--queries", 3, "--query-heads", 8, "--kv-heads", 4)
+    made = attest("synth", "-o", path, "--layers", 3, "--samples", 2, "--tokens", 20000, "--queries", 3,
+                  "--query-heads", 8, "--kv-heads", 4)
     assert made.returncode == 0, made.stderr
     return path
 
@@ -34,14 +35,16 @@ def estimates(dump, tmp_path_factory):
 def selectors(estimates):
     """Every selector that the program lists."""
     names = [selector["name"] for selector in json.loads(attest("list", "--json").stdout)["selectors"]]
-    told = {"double_sparsity": f"double_sparsity:calibrate={CALIBRATION_SAMPLE}", "imported": f"own=imported:file={estimates},dataset=e"}
+    told = {"double_sparsity": f"double_sparsity:calibrate={CALIBRATION_SAMPLE}",
+            "imported": f"own=imported:file={estimates},dataset=e"}
     return [argument for name in names for argument in ("--selector", told.get(name, name))]
 
 
 @pytest.fixture
 def run(dump, selectors):
     def run_on_gpu(output, *arguments):
-        return attest("run", dump, "-o", output, "--device", "cuda", "--delta", "3,5", "--budget", "1024", "--p", "0.85", *selectors, *arguments)
+        return attest("run", dump, "-o", output, "--device", "cuda", "--delta", "3,5", "--budget", "1024", "--p",
+                      "0.85", *selectors, *arguments)
 
     return run_on_gpu
 
@@ -49,14 +52,16 @@ def run(dump, selectors):
 def metrics(path):
     with h5py.File(path) as file:
         found = {}
-        file.visititems(lambda name, item: found.update({name: item[()]}) if isinstance(item, h5py.Dataset) and item.dtype.kind == "f" else None)
+        file.visititems(lambda name, item: found.update({name: item[()]}) if isinstance(item, h5py.Dataset)
+                        and item.dtype.kind == "f" else None)
         return found
 
 
 def test_the_first_gpu_is_what_auto_takes(dump, tmp_path):
     result = attest("run", dump, "-o", tmp_path / "r.h5", "--selector", "exact", "--layers", "0")
     assert result.returncode == 0, result.stderr
-    assert any(line.startswith("device: ") and line.endswith("(cuda:0)") for line in result.stderr.splitlines()), result.stderr
+    assert any(line.startswith("device: ") and line.endswith("(cuda:0)") for line in result.stderr.splitlines()), \
+        result.stderr
 
 
 def test_less_memory_changes_no_bit(run, tmp_path):

@@ -13,7 +13,8 @@ import dump_maker
 from near import CELL, FLOAT32, assert_near
 
 
-def write_dump(path, layers=(0, 1, 4), tokens=300, heads=4, kv_heads=2, dim=32, positions=(130, 299), bad=None, samples=("s",)):
+def write_dump(path, layers=(0, 1, 4), tokens=300, heads=4, kv_heads=2, dim=32, positions=(130, 299), bad=None,
+               samples=("s",)):
     """Random values. `bad` is placed once in k of the last layer."""
     def values(random, number):
         q = 3 * random.standard_normal((len(positions), heads, dim)).astype(np.float16)
@@ -22,7 +23,8 @@ def write_dump(path, layers=(0, 1, 4), tokens=300, heads=4, kv_heads=2, dim=32, 
             k[1, 37, 5] = bad
         return q, k, v
 
-    dump_maker.write_dump(path, values, seed=7, layers=layers, tokens=tokens, heads=heads, kv_heads=kv_heads, dim=dim, positions=positions,
+    dump_maker.write_dump(path, values, seed=7, layers=layers, tokens=tokens, heads=heads, kv_heads=kv_heads, dim=dim,
+                          positions=positions,
                           samples=samples, task="ruler/test", spans=[[20, 40], [100, 110]])
 
 
@@ -54,7 +56,8 @@ def arrays(path):
 def test_results_are_as_the_format_says(dump, tmp_path):
     out = tmp_path / "r.h5"
     result = attest("run", dump, "-o", out, "--selector", "b=ffd:block=64", "--selector", "a=quest:dense_layers=1",
-                    "--selector", "kivi:residual_length=32", "--delta", "5,2.50", "--budget", "64,12.5%", "--lambdas", "0.5,1")
+                    "--selector", "kivi:residual_length=32", "--delta", "5,2.50", "--budget", "64,12.5%", "--lambdas",
+                    "0.5,1")
     assert result.returncode == 0, result.stderr
     assert set(tmp_path.iterdir()) == {dump, out}
     with h5py.File(out) as file:
@@ -69,7 +72,8 @@ def test_results_are_as_the_format_says(dump, tmp_path):
         assert sample.attrs["task"] == "ruler/test" and sample.attrs["num_tokens"] == 300
         assert sample["layers"].dtype == np.int32 and sample["layers"][()].tolist() == [0, 1, 4]
         assert sample["query_positions"].dtype == np.int64 and sample["query_positions"][()].tolist() == [130, 299]
-        assert set(sample["scores"]) == {"lse", "top1_top2_gap", "score_std", "entropy", "span_mass", "layer", "query", "head"}
+        assert set(sample["scores"]) == {"lse", "top1_top2_gap", "score_std", "entropy", "span_mass", "layer", "query",
+                                         "head"}
         assert sample["scores/lse"].shape == (3, 2, 4)
         group = sample["b"]
         assert group.attrs["selector"] == "ffd" and group.attrs["setting"] == "delta"
@@ -81,17 +85,20 @@ def test_results_are_as_the_format_says(dump, tmp_path):
         assert group["dense"].dtype == np.uint8 and group["dense"][()].tolist() == [0, 0, 0]
         assert group["done"].dtype == np.uint8 and group["done"][()].tolist() == [1, 1, 1]
         for name in ["recall", "output_error", "lse_error", "mass_recall", "keep_ratio", "io_ratio", "salient_hit_rate",
-                     "salient_hit_rate_fixed", "salient_ratio", "missed_salient_mass", "dropped_gap", "block_keep_ratio",
+                     "salient_hit_rate_fixed", "salient_ratio", "missed_salient_mass", "dropped_gap",
+                     "block_keep_ratio",
                      "span_keep", "span_mass_kept"]:
             assert group[name].shape == (3, 2, 4, 2) and group[name].dtype == np.float32, name
             assert [d.label for d in group[name].dims] == ["layer", "query", "head", "setting"]
-        for name in ["spearman", "pearson", "spearman_block16", "spearman_block128", "scan_error_mean", "scan_error_std",
+        for name in ["spearman", "pearson", "spearman_block16", "spearman_block128", "scan_error_mean",
+                     "scan_error_std",
                      "scan_error_max", "pseudo_max_gap_exact", "pseudo_max_gap_thumbnail", "pseudo_max_gap_all"]:
             assert group[name].shape == (3, 2, 4) and group[name].dtype == np.float32, name
             assert [d.label for d in group[name].dims] == ["layer", "query", "head"]
         assert group["recall_layer"].shape == group["span_lost"].shape == (3, 2, 2)
         tokens = [*range(20, 40), *range(100, 110)]
-        assert group["span_tokens"].dtype == np.int64 and group["span_tokens"][()].tolist() == group["token"][()].tolist() == tokens
+        assert group["span_tokens"].dtype == np.int64 and group[
+            "span_tokens"][()].tolist() == group["token"][()].tolist() == tokens
         heads = group["span_token_heads"]
         assert heads.shape == (3, 2, 2, 30) and [d.label for d in heads.dims] == ["layer", "query", "setting", "token"]
         assert_near(group["span_keep"][()].sum(2), heads[()].mean(-1), rel=FLOAT32)
@@ -115,7 +122,8 @@ def test_results_are_as_the_format_says(dump, tmp_path):
 
 def test_the_manifest_tells_how(dump, tmp_path):
     out = tmp_path / "r.h5"
-    assert attest("run", dump, "-o", out, "--selector", "ffd", "--delta", "5", "--threads", 1, "--device", "cpu").returncode == 0
+    assert attest("run", dump, "-o", out, "--selector", "ffd", "--delta", "5", "--threads", 1, "--device",
+                  "cpu").returncode == 0
     with h5py.File(out) as file:
         manifest = json.loads(file.attrs["manifest"])
     options = ["--selector", "ffd", "--delta", "5", "--threads", "1", "--device", "cpu"]
@@ -169,7 +177,8 @@ def test_a_selector_that_drops_something_is_not_warned_about(dump, tmp_path):
 def test_layers_samples_and_queries_are_chosen(tmp_path):
     dump, out = tmp_path / "dump.h5", tmp_path / "r.h5"
     write_dump(dump, samples=("a", "b", "c"))
-    result = attest("run", dump, "-o", out, "--selector", "exact", "--layers", "1,2-", "--samples", "a,c", "--queries", "last:1")
+    result = attest("run", dump, "-o", out, "--selector", "exact", "--layers", "1,2-", "--samples", "a,c", "--queries",
+                    "last:1")
     assert result.returncode == 0, result.stderr
     with h5py.File(out) as file:
         samples = file["dumps/0/samples"]
@@ -202,7 +211,9 @@ def test_progress_is_plain_lines_when_stderr_is_no_terminal(dump, tmp_path):
 
 def test_options_come_from_a_file(dump, tmp_path):
     config = tmp_path / "study.toml"
-    config.write_text('threads = 1\n[run]\nselector = ["a=ffd:block=64,bits=4", "quest:dense_layers=0"]\ndelta = "5,7"\nbudget = [64, 128]\n')
+    config.write_text(
+        'threads = 1\n[run]\nselector = ["a=ffd:block=64,bits=4", "quest:dense_layers=0"]\ndelta = "5,7"\nbudget = '
+        '[64, 128]\n')
     result = attest("run", dump, "-o", tmp_path / "r.h5", "--config", config, "--delta", "3")
     assert result.returncode == 0, result.stderr
     with h5py.File(tmp_path / "r.h5") as file:
@@ -244,9 +255,11 @@ def test_options_come_from_a_file(dump, tmp_path):
     (["--queries", "some"], "--queries: 'some' is not a position"),
     (["--queries", "5"], "no chosen sample has a query at position 5"),
     (["--salient-delta", "-2"], "--salient-delta"),
-    (["--device", "tpu"], "--device is 'tpu', expected auto, cpu, cuda, cuda:<number>, cuda:<number>,<number> or cuda:all"),
+    (["--device", "tpu"], "--device is 'tpu', expected auto, cpu, cuda, cuda:<number>, cuda:<number>,<number> or "
+                          "cuda:all"),
     (["--device", "cuda:7"], "--device cuda:7: "),
-    (["--device-memory", "lots"], "--device-memory is 'lots', expected a share of the GPU's memory such as 80%, or a size such as 12GiB"),
+    (["--device-memory", "lots"], "--device-memory is 'lots', expected a share of the GPU's memory such as 80%, or a "
+                                  "size such as 12GiB"),
     (["--device-memory", "0%"], "--device-memory is '0%'"),
     (["--threads", "-1"], "--threads"),
     (["--kivi"], "unknown option '--kivi'; nearest: "),
@@ -282,7 +295,8 @@ def test_a_default_selector_that_the_dump_does_not_suit_is_left_out(tmp_path):
 
 
 def test_a_gpu_that_is_not_there(dump, tmp_path):
-    result = attest("run", dump, "-o", tmp_path / "r.h5", "--device", "cuda", env=dict(os.environ, CUDA_VISIBLE_DEVICES=""))
+    result = attest("run", dump, "-o", tmp_path / "r.h5", "--device", "cuda",
+                    env=dict(os.environ, CUDA_VISIBLE_DEVICES=""))
     assert result.returncode == 2
     assert result.stderr == "attest: --device cuda: no GPU was found; expected cpu or auto\n"
 
@@ -293,7 +307,8 @@ def test_a_bad_value_in_a_query_that_nobody_studies(dump, tmp_path):
             layer["q"][0, 1, 2] = np.nan
     refused = attest("run", dump, "-o", tmp_path / "r.h5", "--device", "cpu", "--selector", "exact")
     assert refused.returncode == 4 and "NaN" in refused.stderr
-    studied = attest("run", dump, "-o", tmp_path / "r.h5", "--device", "cpu", "--selector", "exact", "--queries", "last:1")
+    studied = attest("run", dump, "-o", tmp_path / "r.h5", "--device", "cpu", "--selector", "exact", "--queries",
+                     "last:1")
     assert studied.returncode == 0, studied.stderr
 
 
@@ -352,26 +367,30 @@ def test_bad_values_are_refused_or_left_out(tmp_path, value, name):
         assert group["done"][()].tolist() == [1, 1, 0]
         assert np.isnan(group["recall"][2]).all() and not np.isnan(group["recall"][:2]).any()
         manifest = json.loads(file.attrs["manifest"])
-        assert manifest["layers_left_out"] == [{"dump": 0, "sample": "s", "layer": 4}] and manifest["skip_bad_layers"] is True
+        assert manifest["layers_left_out"] == [{"dump": 0, "sample": "s", "layer": 4}] \
+            and manifest["skip_bad_layers"] is True
     resumed = arrays(out)
-    assert attest("run", dump, "-o", out, "--selector", "exact", "--skip-bad-layers", "--resume").stderr.count("complete already") == 1
+    assert attest("run", dump, "-o", out, "--selector", "exact", "--skip-bad-layers",
+                  "--resume").stderr.count("complete already") == 1
     refused = attest("run", dump, "-o", out, "--selector", "exact", "--resume")
     assert refused.returncode == 2 and "made with other options" in refused.stderr, "this one leaves no layer out"
     assert attest("run", dump, "-o", out, "--selector", "exact", *advice, "--force").returncode == 0
     assert attest("run", dump, "-o", out, "--selector", "exact", "--skip-bad-layers", "--force").returncode == 0
     assert arrays(out) == resumed
-    assert attest("run", dump, "-o", out, "--selector", "exact", "--skip-bad-layers", "--layers", "4", "--force").returncode == 0
+    assert attest("run", dump, "-o", out, "--selector", "exact", "--skip-bad-layers", "--layers", "4",
+                  "--force").returncode == 0
     empty = attest("table", out)
     assert empty.returncode == 4 and "no layer was studied, because --skip-bad-layers left all out" in empty.stderr
 
 
 @pytest.mark.parametrize("queries, selectors, what", [
     (1.0, [], "the score of token 37 is"),
-    (0.0, ["--selector", "exact", "--selector", "four=twilight:dense_layers=0"], "the score that selector 'four' estimates for token 37 is"),
+    (0.0, ["--selector", "exact", "--selector", "four=twilight:dense_layers=0"], "the score that selector 'four' "
+                                                                                 "estimates for token 37 is"),
 ])
 def test_finite_values_that_overflow_are_refused_or_left_out(tmp_path, queries, selectors, what):
-    """One key of layer 4 holds both ends of the range of float32. It must not matter to queries that are 0 there, but a quantiser's range
-    overflows."""
+    """One key of layer 4 holds both ends of the range of float32. It must not matter to queries that are 0 there, but a
+    quantiser's range overflows."""
     def values(random, number):
         q, k, v = (random.standard_normal(shape, np.float32) for shape in ((2, 4, 32), (2, 300, 32), (2, 300, 32)))
         if number == 4:
@@ -380,13 +399,16 @@ def test_finite_values_that_overflow_are_refused_or_left_out(tmp_path, queries, 
         return q, k, v
 
     dump, out = tmp_path / "extreme.h5", tmp_path / "r.h5"
-    dump_maker.write_dump(dump, values, seed=8, layers=(0, 1, 4), tokens=300, heads=4, kv_heads=2, dim=32, positions=(130, 299))
+    dump_maker.write_dump(dump, values, seed=8, layers=(0, 1, 4), tokens=300, heads=4, kv_heads=2, dim=32,
+                          positions=(130, 299))
     assert attest("inspect", dump, "--check").returncode == 0, "every value is finite"
     command = ["run", dump, "-o", out, "--device", "cpu", *selectors]
     result = attest(*command, timeout=60)
-    said = f"{dump}: sample 's', layer 4, query head 2, query at 130: {what} NaN or beyond 1.15e+18, the largest that is studied"
+    said = (f"{dump}: sample 's', layer 4, query head 2, query at 130: {what} NaN or beyond 1.15e+18, the largest that "
+            "is studied")
     assert result.returncode == 4
-    assert result.stderr.splitlines()[-1] == f"attest: {said}; the same command with --skip-bad-layers --resume leaves this layer out"
+    assert result.stderr.splitlines()[-1] == (f"attest: {said}; the same command with --skip-bad-layers --resume "
+                                              "leaves this layer out")
     assert not out.exists()
     result = attest(*command, "--skip-bad-layers", "--resume", timeout=60)
     assert result.returncode == 0 and f"warning: {said}; the layer is left out" in result.stderr
@@ -400,7 +422,8 @@ def test_a_soft_cap_that_float32_cannot_hold_is_refused(dump, tmp_path):
         file.attrs["logit_softcap"] = 5e-324
     result = attest("run", dump, "-o", tmp_path / "r.h5")
     assert result.returncode == 4
-    assert result.stderr.endswith("attribute 'logit_softcap' is 4.94066e-324, expected a number that float32 holds, 1.2e-38 to 3.4e+38\n")
+    assert result.stderr.endswith(
+        "attribute 'logit_softcap' is 4.94066e-324, expected a number that float32 holds, 1.2e-38 to 3.4e+38\n")
 
 
 @pytest.mark.parametrize("begun_with", [["--force"], ["--resume"], ["--force", "--resume"]])
@@ -441,8 +464,10 @@ def test_a_grid_that_nobody_uses_is_said(dump, tmp_path):
 
 
 def test_one_selector_under_two_labels_is_said(dump, tmp_path):
-    options = ["--selector", "a=ffd:block=64", "--selector", "b=ffd:block=64,bits=2", "--selector", "c=ffd:block=128", "--delta", "0"]
-    assert warnings_of(dump, tmp_path / "r.h5", *options) == ["warning: 'a' and 'b' are the same selector, 'ffd' with the same options"]
+    options = ["--selector", "a=ffd:block=64", "--selector", "b=ffd:block=64,bits=2", "--selector", "c=ffd:block=128",
+               "--delta", "0"]
+    assert warnings_of(dump, tmp_path / "r.h5", *options) == ["warning: 'a' and 'b' are the same selector, 'ffd' with "
+                                                              "the same options"]
 
 
 def test_fewer_queries_and_samples_than_asked_are_said(dump, tmp_path):
@@ -462,7 +487,8 @@ def test_models_are_not_averaged(dump, tmp_path):
         write_dump(path, layers=layers, heads=2, kv_heads=1)
         with h5py.File(path, "r+") as file:
             file.attrs["model"] = "other\x1b[1m"
-    command = ["run", others[0], dump, others[1], "-o", tmp_path / "r.h5", "--selector", "ffd:block=64", "--delta", "0,1"]
+    command = ["run", others[0], dump, others[1], "-o", tmp_path / "r.h5", "--selector", "ffd:block=64", "--delta",
+               "0,1"]
     result = attest(*command)
     lines = result.stdout.splitlines()
     assert lines[0].split()[:3] == ["model", "selector", "setting"]
@@ -470,7 +496,8 @@ def test_models_are_not_averaged(dump, tmp_path):
     rows = json.loads(attest(*command, "--resume", "--json").stdout)["rows"]
     with h5py.File(tmp_path / "r.h5") as file:
         for row, dumps, setting in zip(rows, [(0, 2), (0, 2), (1,), (1,)], [0, 1, 0, 1], strict=True):
-            recall = np.concatenate([file[f"dumps/{d}/samples/s/ffd:block=64/recall"][..., setting].ravel() for d in dumps])
+            recall = np.concatenate([file[f"dumps/{d}/samples/s/ffd:block=64/recall"][..., setting].ravel()
+                                     for d in dumps])
             assert row["mean_recall"] == pytest.approx(recall.mean(), abs=CELL)
     assert [row["model"] for row in rows] == ["other\x1b[1m"] * 2 + ["test/model"] * 2
     assert "of a model" in result.stdout

@@ -87,7 +87,8 @@ def test_a_typed_grid_is_added(dump, tmp_path):
 
 def test_validate_judges_the_file_as_it_stands(dump, tmp_path):
     file = write(tmp_path / "rec.json", recommendation())
-    command = [ATTEST, "validate", dump, "--selector", f"rec=ffd:settings_file={file}", "--target", "recall>=0.1", "--claim", "observed",
+    command = [ATTEST, "validate", dump, "--selector", f"rec=ffd:settings_file={file}", "--target", "recall>=0.1",
+               "--claim", "observed",
                "--results", tmp_path / "r.h5", "--json"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert [setting["setting"] for setting in json.loads(done.stdout)["settings"]] == [0], done.stderr

@@ -14,12 +14,14 @@ LAYERS = 12
 SELECTORS = ["--selector", "ffd:block=64", "--selector", "quest:dense_layers=1", "--threads", "1", "--device", "cpu"]
 LIMIT = 300  # seconds; nothing here takes a tenth of that on an idle machine
 CLEAN = {name: value for name, value in os.environ.items()
-         if not name.startswith(("SLURM_", "OMPI_", "PMIX_", "TORCHELASTIC_")) and name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+         if not name.startswith(("SLURM_", "OMPI_", "PMIX_", "TORCHELASTIC_"))
+         and name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
 
 
 def write_dump(path, tokens=1500, layers=LAYERS, queries=2, seed=3):
     def values(random, _):
-        return 3 * random.standard_normal((queries, 8, 64)).astype(np.float16), *random.standard_normal((2, 2, tokens, 64)).astype(np.float16)
+        return 3 * random.standard_normal((queries, 8, 64)).astype(np.float16), *random.standard_normal(
+            (2, 2, tokens, 64)).astype(np.float16)
 
     dump_maker.write_dump(path, values, seed=seed, layers=range(layers), tokens=tokens, heads=8, kv_heads=2, dim=64,
                           positions=range(tokens - queries, tokens), num_layers=layers)
@@ -58,7 +60,8 @@ class Job:
         for rank in ranks or range(self.ranks):
             variables = {"RANK": rank, "WORLD_SIZE": self.ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": self.ranks}
             self.logs[rank] = [tempfile.TemporaryFile("w+") for _ in range(2)]
-            self.processes[rank] = subprocess.Popen([*self.on[rank], *(arguments or self.arguments)], env=CLEAN | {k: str(v) for k, v in variables.items()},
+            self.processes[rank] = subprocess.Popen([*self.on[rank], *(arguments or self.arguments)],
+                                                    env=CLEAN | {k: str(v) for k, v in variables.items()},
                                                     stdout=self.logs[rank][0], stderr=self.logs[rank][1])
         return self
 

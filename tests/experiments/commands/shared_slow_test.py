@@ -1,5 +1,5 @@
-"""Processes that share a study are killed, stopped and interrupted at random moments, also as if they were on several machines: the bits
-are those of one process, nobody hangs, and nothing is left behind."""
+"""Processes that share a study are killed, stopped and interrupted at random moments, also as if they were on several
+machines: the bits are those of one process, nobody hangs, and nothing is left behind."""
 
 import os
 import random
@@ -16,7 +16,8 @@ import shared_runs
 from results_data import data_of
 from shared_runs import Job, command, run, wait_for
 
-ELSEWHERE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]  # other processes: as good as another machine
+# other processes: as good as another machine
+ELSEWHERE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,8 @@ def test_signals_at_random_moments(study, tmp_path, seed):
                         told.add(rank)
             codes = job.codes(*range(ranks))
         assert not out.exists() or data_of(out) == expected, "a results file appears whole"
-        assert all(code == 0 or (rank in told and code in (130, -9, -15, -2)) for rank, code in enumerate(codes)), (codes, told)
+        assert all(code == 0 or (rank in told and code in (130, -9, -15, -2)) for rank, code in enumerate(codes)), \
+            (codes, told)
         if out.exists() and not out.with_name("r.h5.partial").exists():
             break
     assert data_of(out) == expected
@@ -99,7 +101,8 @@ def test_a_stopped_process_is_overtaken_and_ends_well(study, tmp_path):
 
 def test_a_process_says_for_whom_it_waits(tmp_path):
     """For one that is stopped and goes on by turns in a long layer: it counts, but hardly computes."""
-    out, long_dump = tmp_path / "r.h5", shared_runs.write_dump(tmp_path / "dump.h5", tokens=40000, layers=1, queries=512)
+    out, long_dump = tmp_path / "r.h5", shared_runs.write_dump(tmp_path / "dump.h5", tokens=40000, layers=1,
+                                                               queries=512)
     with Job(2, long_dump, out).start(0) as job:
         wait_for(lambda: list((tmp_path / "r.h5.partial").glob("lock-*-*-0")))
         holder = job.processes[0]
@@ -132,7 +135,8 @@ def test_two_machines_with_other_files_at_one_path(study, tmp_path):
     with Job(2, tmp_path / "a/x.h5", out, on=[[], elsewhere]).start() as job:
         codes = job.codes(0, 1)
         refused = job.end(codes.index(4))[2].splitlines()[-1]
-    assert sorted(codes) == [0, 4] and f"began the study with another '{tmp_path}/a/x.h5' than process " in refused, (codes, refused)
+    assert sorted(codes) == [0, 4] and f"began the study with another '{tmp_path}/a/x.h5' than process " in refused, (
+        codes, refused)
     right = tmp_path / ("a" if codes[0] == 0 else "b")
     assert run(command(right / "x.h5", tmp_path / "alone.h5")).returncode == 0
     assert data_of(out) == data_of(tmp_path / "alone.h5")
@@ -141,7 +145,8 @@ def test_two_machines_with_other_files_at_one_path(study, tmp_path):
 def test_a_read_only_folder_ends_one_process(study, tmp_path):
     needs("unshare", "--mount")
     dump, expected, _ = study
-    read_only = ["unshare", "--mount", "bash", "-c", f"mount --bind {tmp_path} {tmp_path} && mount -o remount,ro,bind {tmp_path} && exec \"$@\"", "-"]
+    read_only = ["unshare", "--mount", "bash", "-c", f"mount --bind {tmp_path} {tmp_path} && mount -o remount,ro,bind "
+                                                     f"{tmp_path} && exec \"$@\"", "-"]
     with Job(2, dump, tmp_path / "r.h5", on=[[], read_only]).start() as job:
         assert job.codes(0, 1) == [0, 5], job.end()
     assert data_of(tmp_path / "r.h5") == expected
@@ -152,9 +157,11 @@ def test_two_studies_in_a_row(study, tmp_path):
     dump, expected, _ = study
     processes = []
     for rank in range(3):
-        script = " && ".join([f"sleep {2 * (rank == 2)}"] + [" ".join(command(dump, tmp_path / f"{name}.h5", "--layers", layers))
+        script = " && ".join(
+            [f"sleep {2 * (rank == 2)}"] + [" ".join(command(dump, tmp_path / f"{name}.h5", "--layers", layers))
                                                              for name, layers in (("a", "0-11"), ("b", "12-23"))])
-        processes.append(subprocess.Popen(["bash", "-c", script], env=shared_runs.CLEAN | {"RANK": str(rank), "WORLD_SIZE": "3"},
+        processes.append(subprocess.Popen(["bash", "-c", script],
+                                          env=shared_runs.CLEAN | {"RANK": str(rank), "WORLD_SIZE": "3"},
                                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
     for process in processes:
         error = process.communicate(timeout=shared_runs.LIMIT)[1]
@@ -168,7 +175,9 @@ def test_torchrun_starts_killed_ranks_again(study, tmp_path):
         pytest.skip("no torchrun here")
     dump, expected, _ = study
     wrapper = tmp_path / "rank.sh"
-    wrapper.write_text('#!/bin/bash\n[ "$TORCHELASTIC_RESTART_COUNT$RANK" != 01 ] || { "$@" & sleep 0.8; kill -9 $!; exit 1; }\nexec "$@"\n')
+    wrapper.write_text(
+        '#!/bin/bash\n[ "$TORCHELASTIC_RESTART_COUNT$RANK" != 01 ] || { "$@" & sleep 0.8; kill -9 $!; exit 1; }\nexec '
+        '"$@"\n')
     wrapper.chmod(0o755)
     result = run([torchrun, "--standalone", "--nproc-per-node", "2", "--max-restarts", "2", "--no-python", wrapper,
                   *command(dump, tmp_path / "r.h5")])
@@ -187,7 +196,8 @@ def one_folder_twice(tmp_path):
     mounted.mkdir()
     pipe.write_text(f"#!/bin/sh\nexec {server}\n")
     pipe.chmod(0o755)
-    made = subprocess.run(["sshfs", "-o", f"ssh_command={pipe}", f"here:{real}", mounted], capture_output=True, text=True)
+    made = subprocess.run(["sshfs", "-o", f"ssh_command={pipe}", f"here:{real}", mounted], capture_output=True,
+                          text=True)
     if made.returncode != 0:
         pytest.skip(f"sshfs does not work here: {made.stderr.strip()}")
     yield real, mounted

@@ -1,4 +1,5 @@
-"""attest run by several processes that share the folder of a study: the same bits as one; whoever ends, the others go on."""
+"""attest run by several processes that share the folder of a study: the same bits as one; whoever ends, the others go
+on."""
 
 import os
 import resource
@@ -43,7 +44,8 @@ def test_the_processes_of_a_launcher_join_one_study(study, tmp_path):
     assert data_of(tmp_path / "r.h5") == expected
     assert [path.name for path in tmp_path.iterdir()] == ["r.h5"]
     assert ["Results: " in found[rank][1] for rank in range(3)] == [True, False, False], "one summary"
-    assert "rank 0 of 3 (RANK and WORLD_SIZE), local rank 0 of 3" in found[0][2] and "[rank 2] rank 2 of 3" in found[2][2]
+    assert "rank 0 of 3 (RANK and WORLD_SIZE), local rank 0 of 3" in found[0][2] \
+        and "[rank 2] rank 2 of 3" in found[2][2]
     with Job(3, dump, tmp_path / "r.h5").start(1) as job:  # comes late
         code, _, error = job.end(1)
         assert code == 0 and "is complete already" in error
@@ -133,7 +135,8 @@ def test_other_content_and_other_options_are_refused(tmp_path):
         job.start(1, arguments=command(tmp_path / "b/x.h5", out))
         code, _, error = job.end(1)
         last = error.splitlines()[-1]
-        assert code == 4 and "began the study with another '" in last and "b/x.h5' than process " in last and "of other content" in last, error
+        assert code == 4 and "began the study with another '" in last and "b/x.h5' than process " in last \
+            and "of other content" in last, error
         job.start(1, arguments=command(tmp_path / "a/x.h5", out, "--lambdas", "1"))
         code, _, error = job.end(1)
         assert code == 2 and "it was started with lambdas = " in error
@@ -165,11 +168,13 @@ def test_a_process_that_cannot_write_ends_alone(study, tmp_path):
 def test_the_folder_is_removed_under_them(endless_dump, tmp_path):
     out = tmp_path / "r.h5"
     with Job(2, endless_dump, out).start() as job:
-        wait_for(lambda: (tmp_path / "r.h5.partial/study.json").exists() and all("device" in job.text(rank) for rank in (0, 1)))
+        wait_for(lambda: (tmp_path / "r.h5.partial/study.json").exists()
+                 and all("device" in job.text(rank) for rank in (0, 1)))
         time.sleep(1)
         shutil.rmtree(tmp_path / "r.h5.partial", ignore_errors=True)
         for code, _, error in job.end().values():
-            assert code == 5 and "r.h5.partial' was removed while the study ran, and there are no results" in error, error
+            assert code == 5 \
+                and "r.h5.partial' was removed while the study ran, and there are no results" in error, error
 
 
 def test_starting_over_while_others_work_is_refused(endless_dump, tmp_path):
@@ -177,8 +182,10 @@ def test_starting_over_while_others_work_is_refused(endless_dump, tmp_path):
     with Job(2, endless_dump, out).start() as job:
         wait_for(lambda: (tmp_path / "r.h5.partial/study.json").exists())
         refused = run(command(endless_dump, out, "--force"))
-        assert refused.returncode == 5 and "is in use: process " in refused.stderr and "--resume joins it" in refused.stderr
-        both = subprocess.run(command(endless_dump, out, "--force"), env=shared_runs.CLEAN | {"RANK": "0", "WORLD_SIZE": "2"}, capture_output=True, text=True)
+        assert refused.returncode == 5 and "is in use: process " in refused.stderr \
+            and "--resume joins it" in refused.stderr
+        both = subprocess.run(command(endless_dump, out, "--force"),
+                              env=shared_runs.CLEAN | {"RANK": "0", "WORLD_SIZE": "2"}, capture_output=True, text=True)
         assert both.returncode == 2 and "--force would start over in each of the 2 processes" in both.stderr
 
 
@@ -206,13 +213,15 @@ def test_sigterm_ends_at_any_moment(endless_dump, tmp_path, seconds):
     ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK is 2 and WORLD_SIZE is 2, expected a smaller RANK"),
 ])
 def test_variables_that_cannot_be_meant(study, tmp_path, variables, sentence):
-    result = subprocess.run(command(study[0], tmp_path / "r.h5"), env=shared_runs.CLEAN | variables, capture_output=True, text=True)
+    result = subprocess.run(command(study[0], tmp_path / "r.h5"), env=shared_runs.CLEAN | variables,
+                            capture_output=True, text=True)
     assert result.returncode == 2 and sentence in result.stderr, result.stderr
 
 
 def test_the_script_of_a_batch_job_is_one_process(study, tmp_path):
     variables = {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "7", "SLURM_LOCALID": "0"}
-    result = subprocess.run(command(study[0], tmp_path / "r.h5"), env=shared_runs.CLEAN | variables, capture_output=True, text=True, timeout=shared_runs.LIMIT)
+    result = subprocess.run(command(study[0], tmp_path / "r.h5"), env=shared_runs.CLEAN | variables,
+                            capture_output=True, text=True, timeout=shared_runs.LIMIT)
     assert result.returncode == 0 and "rank" not in result.stderr
     assert data_of(tmp_path / "r.h5") == study[1]
 
@@ -221,7 +230,8 @@ def test_torchrun(study, tmp_path):
     torchrun = Path(sys.executable).with_name("torchrun")
     if not torchrun.exists():
         pytest.skip("no torchrun here")
-    result = run([torchrun, "--standalone", "--nproc-per-node", "2", "--no-python", *command(study[0], tmp_path / "r.h5")])
+    result = run([torchrun, "--standalone", "--nproc-per-node", "2", "--no-python",
+                  *command(study[0], tmp_path / "r.h5")])
     assert result.returncode == 0, result.stderr
     assert data_of(tmp_path / "r.h5") == study[1]
     assert result.stdout.count("Results: ") == 1, "rank 0 alone"

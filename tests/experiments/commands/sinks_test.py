@@ -22,7 +22,8 @@ def dump(tmp_path):
         return q.astype(np.float32), k.astype(np.float32), v.astype(np.float32)
 
     path = tmp_path / "dump.h5"
-    dump_maker.write_dump(path, values, seed=9, layers=(0, 2), tokens=TOKENS, heads=HEADS, kv_heads=2, dim=DIM, positions=POSITIONS)
+    dump_maker.write_dump(path, values, seed=9, layers=(0, 2), tokens=TOKENS, heads=HEADS, kv_heads=2, dim=DIM,
+                          positions=POSITIONS)
     set_sinks(path, SINKS)
     return path
 
@@ -43,7 +44,8 @@ def test_inspect_tells_of_them(dump):
 
 
 def test_they_join_the_softmax(dump, tmp_path):
-    done = attest("run", dump, "-o", tmp_path / "r.h5", "--selector", "exact", "--selector", "topk", "--budget", "3", "--device", "cpu")
+    done = attest("run", dump, "-o", tmp_path / "r.h5", "--selector", "exact", "--selector", "topk", "--budget", "3",
+                  "--device", "cpu")
     assert done.returncode == 0, done.stderr
     with h5py.File(tmp_path / "r.h5") as file, h5py.File(dump) as source:
         sample, layer = file["dumps/0/samples/s"], source["samples/s/layers/2"]
@@ -55,7 +57,8 @@ def test_they_join_the_softmax(dump, tmp_path):
                 lse = np.logaddexp.reduce([*scores, SINKS[h]])
                 output = np.exp(scores - lse) @ values
                 assert_near(sample["scores/lse"][1, n, h], lse, rel=FLOAT32)
-                assert_near(sample["scores/sink_mass"][1, n, h], np.exp(SINKS[h] - lse), rel=FLOAT32, abs=1e-38)  # the least float32
+                # the least float32
+                assert_near(sample["scores/sink_mass"][1, n, h], np.exp(SINKS[h] - lse), rel=FLOAT32, abs=1e-38)
                 best = np.argsort(-scores, kind="stable")[:3]
                 kept_lse = np.logaddexp.reduce([*scores[best], SINKS[h]])
                 kept = np.exp(scores[best] - kept_lse) @ values[best]
@@ -87,5 +90,6 @@ def test_sinks_that_are_refused(dump, sinks, sentence):
     set_sinks(dump, sinks)
     done = attest("inspect", dump)
     assert done.returncode == 4
-    assert done.stderr.startswith(f"attest: {dump}: /samples/s/layers/2/sinks: ") and sentence in done.stderr, done.stderr
+    assert done.stderr.startswith(f"attest: {dump}: /samples/s/layers/2/sinks: ") and sentence in done.stderr, \
+        done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

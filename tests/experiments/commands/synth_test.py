@@ -26,11 +26,13 @@ def values(dataset):
 
 def test_shapes_and_attributes_are_as_asked(tmp_path):
     synth(tmp_path, "--layers", 3, "--samples", 2, "--tokens", 300, "--queries", 5, "--query-heads", 6, "--kv-heads", 3,
-          "--head-dim", 96, "--value-dim", 64, "--dtype", "float16", "--scale", 0.1, "--softcap", 50, "--sliding-window", 100,
+          "--head-dim", 96, "--value-dim", 64, "--dtype", "float16", "--scale", 0.1, "--softcap", 50,
+          "--sliding-window", 100,
           "--global-every", 3, "--seed", 9)
     with h5py.File(tmp_path / "dump.h5") as dump:
         assert dump.attrs["format"] == "attention-dump" and dump.attrs["format_version"] == 1
-        shape = {name: int(dump.attrs[name]) for name in ("num_layers", "num_query_heads", "num_kv_heads", "head_dim", "value_dim")}
+        shape = {name: int(dump.attrs[name]) for name in ("num_layers", "num_query_heads", "num_kv_heads", "head_dim",
+                                                          "value_dim")}
         assert shape == {"num_layers": 3, "num_query_heads": 6, "num_kv_heads": 3, "head_dim": 96, "value_dim": 64}
         assert dump.attrs["softmax_scale"] == 0.1 and dump.attrs["logit_softcap"] == 50
         source = json.loads(dump.attrs["source"])
@@ -42,7 +44,8 @@ def test_shapes_and_attributes_are_as_asked(tmp_path):
             assert sample["spans"].shape == (2, 2)
             assert sorted(sample["layers"]) == ["0", "1", "2"]
             for number, layer in sample["layers"].items():
-                assert layer["q"].shape == (5, 6, 96) and layer["k"].shape == (3, 300, 96) and layer["v"].shape == (3, 300, 64)
+                assert layer["q"].shape == (5, 6, 96) and layer["k"].shape == (3, 300, 96) \
+                    and layer["v"].shape == (3, 300, 64)
                 assert layer["k"].dtype == np.float16
                 assert layer.attrs.get("sliding_window") == (None if number == "2" else 100)
                 for tensor in layer.values():
@@ -82,7 +85,8 @@ def test_the_same_command_makes_the_same_bytes_at_any_time(tmp_path):
 
 def test_defaults_are_those_of_the_help(tmp_path):
     text = run_attest("synth", "--help").stdout
-    told = {name: int(re.search(rf"--{name} INT=(\d+)", text)[1]) for name in ("layers", "samples", "tokens", "queries", "query-heads", "kv-heads")}
+    told = {name: int(re.search(rf"--{name} INT=(\d+)", text)[1]) for name in ("layers", "samples", "tokens", "queries",
+                                                                               "query-heads", "kv-heads")}
     synth(tmp_path)
     with h5py.File(tmp_path / "dump.h5") as dump:
         (sample,) = dump["samples"].values()
@@ -92,7 +96,8 @@ def test_defaults_are_those_of_the_help(tmp_path):
 
 
 def test_options_win_over_a_preset_wherever_they_stand(tmp_path):
-    for options in (["--layers", 1, "--preset", "llama31-8b", "--tokens", 64], ["--preset", "llama31-8b", "--tokens", 64, "--layers", 1]):
+    for options in (["--layers", 1, "--preset", "llama31-8b", "--tokens", 64], ["--preset", "llama31-8b", "--tokens",
+                                                                                64, "--layers", 1]):
         report = json.loads(synth(tmp_path, *options, "--force", "--json", "--quiet").stdout)
         assert report["layers"] == 1
         assert report["bytes"] == 2 * (16 * 32 * 128 + 2 * 8 * 64 * 128)
@@ -111,7 +116,8 @@ def test_values_are_as_wide_as_keys_unless_said_otherwise(tmp_path):
 
 def test_memory_does_not_grow_with_the_dump(tmp_path):
     def peak_mib(tokens):
-        command = [ATTEST, "synth", "-o", tmp_path / f"{tokens}.h5", "--tokens", str(tokens), "--layers", "1", "--threads", "2"]
+        command = [ATTEST, "synth", "-o", tmp_path / f"{tokens}.h5", "--tokens", str(tokens), "--layers", "1",
+                   "--threads", "2"]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
         assert status == 0
@@ -149,11 +155,13 @@ def test_force_replaces_files_only(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "null").symlink_to("/dev/null")
     for name, kind in (("pipe", "a pipe"), ("null", "a device")):
-        assert f"{name}: expected a file that --force can replace, found {kind}" in synth(tmp_path, "--force", expect=5, name=name).stderr
+        assert f"{name}: expected a file that --force can replace, found {kind}" in synth(
+            tmp_path, "--force", expect=5, name=name).stderr
     assert (tmp_path / "pipe").is_fifo() and (tmp_path / "null").is_symlink() and len(list(tmp_path.iterdir())) == 2
 
 
-@pytest.mark.parametrize("options", [["--tokens", 2**31 - 1], ["--tokens", 2**31 - 1, "--layers", 2**20, "--samples", 2**20, "--head-dim", 2**20]])
+@pytest.mark.parametrize("options", [["--tokens", 2**31 - 1], ["--tokens", 2**31 - 1, "--layers", 2**20, "--samples",
+                                                               2**20, "--head-dim", 2**20]])
 def test_what_the_disk_has_no_room_for_is_refused_at_once(tmp_path, options):
     complaint = synth(tmp_path, *options, expect=5).stderr
     assert "dump.h5: needs " in complaint and complaint.endswith("B free\n") and complaint.count("\n") == 1
@@ -165,7 +173,8 @@ def test_a_folder_that_is_not_there_is_an_output_error(tmp_path):
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path):
-    process = subprocess.Popen([ATTEST, "synth", "-o", tmp_path / "dump.h5", "--preset", "llama31-8b"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([ATTEST, "synth", "-o", tmp_path / "dump.h5", "--preset", "llama31-8b"],
+                               stderr=subprocess.PIPE, text=True)
     while not any(tmp_path.iterdir()):
         time.sleep(0.01)
         assert process.poll() is None

@@ -40,7 +40,8 @@ def study(tmp_path):
     with h5py.File(path, "r+") as file:
         for number, sample in enumerate(file["dumps/0/samples"].values()):
             sample.attrs.update({"task": f"t{number % 2}", "num_tokens": [900, 1100, 5000][number]})
-            sample["scores/span_mass"] = np.random.default_rng(number).random(sample["scores/lse"].shape).astype(np.float32)
+            sample["scores/span_mass"] = \
+                np.random.default_rng(number).random(sample["scores/lse"].shape).astype(np.float32)
     return path
 
 
@@ -49,7 +50,8 @@ def test_default_columns_are_means_and_ladders_of_the_cells(study):
     assert len(rows) == 1 + 3 * 2 + 3 * 2
     for row in rows:
         get = lambda metric: cells([study], row["label"], metric, row["setting_label"], lambda layer: layer >= 2)
-        bad = {"recall_deficit": 1 - get("recall"), "lse_error": get("lse_error"), "dropped_mass": 1 - get("mass_recall")}
+        bad = {"recall_deficit": 1 - get("recall"), "lse_error": get("lse_error"),
+               "dropped_mass": 1 - get("mass_recall")}
         for quantity, values in bad.items():
             for rung in RUNGS:
                 expected = values.max() if rung == "worst" else statistic(values, rung)
@@ -100,13 +102,15 @@ def test_rows_are_split_by_groups(study, by, dense):
             key = tuple(row[name] for name in names)
             values = np.array(groups[key])
             for name in statistics:
-                assert row[f"recall.{name}"] == pytest.approx(statistic(values, name), rel=NUMBER, abs=DOUBLE), (key, name)
+                assert row[f"recall.{name}"] == pytest.approx(statistic(values, name), rel=NUMBER, abs=DOUBLE), \
+                    (key, name)
             assert row["recall_deficit.p80"] == pytest.approx(np.quantile(1 - values, 0.8), rel=NUMBER, abs=DOUBLE)
             assert row["lse_error.p80"] == pytest.approx(np.quantile(errors[key], 0.8), rel=NUMBER, abs=DOUBLE)
 
 
 def test_samples_of_two_dumps_are_rows_of_their_own(tmp_path):
-    own = [write_results(tmp_path / f"{name}.h5", [ffd()], {"a": [0]}, dump=f"{name}.h5", seed=seed) for seed, name in enumerate(("first", "second"))]
+    own = [write_results(tmp_path / f"{name}.h5", [ffd()], {"a": [0]}, dump=f"{name}.h5", seed=seed)
+           for seed, name in enumerate(("first", "second"))]
     rows = rows_of(join_dumps(tmp_path / "r.h5", own), "--by", "sample", "--metrics", "recall.mean", "--settings", "5")
     expected = [cells([path], "ffd", "recall", "5").mean() for path in own]
     assert [row["sample"] for row in rows] == ["a", "a of second.h5"]
@@ -114,7 +118,8 @@ def test_samples_of_two_dumps_are_rows_of_their_own(tmp_path):
 
 
 def test_metrics_of_scores_without_settings_and_of_spans(study):
-    columns = "span_recall.min,span_recall.mean,span_recall.count,span_recall_deficit.p90,span_mass.mean,pseudo_max_gap_exact.p95"
+    columns = ("span_recall.min,span_recall.mean,span_recall.count,span_recall_deficit.p90,span_mass.mean,"
+               "pseudo_max_gap_exact.p95")
     rows = rows_of(study, "--selectors", "ffd", "--metrics", columns)
     assert [row["setting_label"] for row in rows] == ["3", "5", "7"]
     with h5py.File(study) as file:
@@ -129,7 +134,8 @@ def test_metrics_of_scores_without_settings_and_of_spans(study):
             chosen, masses, gaps = (np.concatenate(x).astype(np.float64) for x in (chosen, masses, gaps))
             gaps = gaps[~np.isnan(gaps)]
             assert 0 < chosen.size < masses.size
-            expected = [chosen.min(), chosen.mean(), chosen.size, np.quantile(1 - chosen, 0.9), masses.mean(), np.quantile(gaps, 0.95)]
+            expected = [chosen.min(), chosen.mean(), chosen.size, np.quantile(1 - chosen, 0.9), masses.mean(),
+                        np.quantile(gaps, 0.95)]
             assert [row[name] for name in columns.split(",")] == pytest.approx(expected, rel=NUMBER)
 
 
@@ -150,7 +156,8 @@ def test_a_ladder_descends_where_higher_is_better_and_has_no_bound(study):
 
 
 def test_chosen_selectors_decide_which_layers_are_dense(study):
-    everything, without_quest = rows_of(study, "--settings", "5"), rows_of(study, "--settings", "5", "--selectors", "ffd")
+    everything, without_quest = rows_of(study, "--settings", "5"), rows_of(study, "--settings", "5", "--selectors",
+                                                                           "ffd")
     assert [row["label"] for row in everything] == ["exact", "ffd", "ffd:gqa=per_head"], "exact has no settings"
     assert without_quest[0]["recall.count"] > everything[1]["recall.count"]
 
@@ -186,7 +193,8 @@ def test_files_of_one_model_are_pooled_and_models_are_not(tmp_path):
         file["dumps/0"].attrs["num_layers"] = 16
     warned = table(one, two, "--metrics", "recall").stderr
     assert "32 layers" in warned and "16 layers" in warned and "is called 'tiny', and means are over both" in warned
-    assert table(one, two, "--metrics", "recall", "--quiet").stderr == "" == table(one, other, "--metrics", "recall").stderr
+    assert table(one, two, "--metrics", "recall", "--quiet").stderr == "" == \
+        table(one, other, "--metrics", "recall").stderr
 
 
 def test_a_note_names_a_selector_of_two_models_once(tmp_path):
@@ -197,7 +205,8 @@ def test_a_note_names_a_selector_of_two_models_once(tmp_path):
 
 def test_files_with_other_settings_of_one_selector_are_pooled(tmp_path):
     """The settings of a label are those of all files of the model, and each model has its own."""
-    paths = [write_results(tmp_path / f"{i}.h5", [ffd()], {"a": [2]}, dump=str(i), seed=i, model="m" if i < 2 else "n") for i in range(3)]
+    paths = [write_results(tmp_path / f"{i}.h5", [ffd()], {"a": [2]}, dump=str(i), seed=i, model="m" if i < 2 else "n")
+             for i in range(3)]
     settings = {1: [7.0, 9.0], 2: [11.0]}
     for number, values in settings.items():
         with h5py.File(paths[number], "r+") as file:
@@ -212,7 +221,8 @@ def test_files_with_other_settings_of_one_selector_are_pooled(tmp_path):
             group["settings"] = np.array(values)
             group["setting_labels"] = np.array([f"{v:g}" for v in values], h5py.string_dtype())
     rows = rows_of(*paths, "--metrics", "recall,recall.count")
-    assert [(row["model"], row["setting_label"]) for row in rows] == [("m", "3"), ("m", "5"), ("m", "7"), ("m", "9"), ("n", "11")]
+    assert [(row["model"], row["setting_label"]) for row in rows] == [("m", "3"), ("m", "5"), ("m", "7"), ("m", "9"),
+                                                                      ("n", "11")]
     for row in rows:
         holding = [p for i, p in enumerate(paths) if row["model"] == "mmn"[i] and row["setting_label"] in
                    (["3", "5", "7"] if i == 0 else [f"{v:g}" for v in settings[i]])]
@@ -221,7 +231,8 @@ def test_files_with_other_settings_of_one_selector_are_pooled(tmp_path):
 
 
 def test_formats_hold_the_same_numbers(study, tmp_path):
-    arguments = [study, "--settings", "5", "--metrics", "recall,lse_error.worst,dropped_mass.p99,recall.count", "--by", "task"]
+    arguments = [study, "--settings", "5", "--metrics", "recall,lse_error.worst,dropped_mass.p99,recall.count", "--by",
+                 "task"]
     rows = rows_of(*arguments)
     for extension in ("csv", "md", "tex", "json", "txt"):
         table(*arguments, "-o", tmp_path / f"t.{extension}")
@@ -230,10 +241,13 @@ def test_formats_hold_the_same_numbers(study, tmp_path):
         assert found["label"] == row["label"] and found["task"] == row["task"]
         assert float(found["recall.mean"]) == pytest.approx(row["recall.mean"], rel=NUMBER)
     markdown = (tmp_path / "t.md").read_text().splitlines()
-    assert markdown[0] == "| selector | setting | task | recall mean | lse error worst (nats) | dropped mass p99 | recall count |"
+    assert markdown[0] == ("| selector | setting | task | recall mean | lse error worst (nats) | dropped mass p99 | "
+                           "recall count |")
     r = rows[1]
     expected = [r["recall.mean"], r["lse_error.worst"], r["dropped_mass.p99"]]
-    assert markdown[3] == ("| {} | delta 5 | {} | {:.5f} | {:.4f} | {:.6f} | {} |".format(r["label"], r["task"], *expected, int(r["recall.count"]))
+    assert markdown[3] == (
+        "| {} | delta 5 | {} | {:.5f} | {:.4f} | {:.6f} | {} |".format(r["label"], r["task"], *expected,
+                                                                       int(r["recall.count"]))
                            if r["label"] != "exact" else markdown[3])
     latex = (tmp_path / "t.tex").read_text()
     assert latex.startswith("\\begin{tabular}{lllrrrr}") and "delta 5" in latex

@@ -43,10 +43,12 @@ def write_dump(path, tokens, heads=1, sample="a", compressed=False):
 def test_a_compressed_dump_says_what_it_needs(tmp_path):
     write_dump(tmp_path / "d.h5", 80_000_000, compressed=True)
     assert (tmp_path / "d.h5").stat().st_size < 8e6
-    for command in (["inspect", "d.h5", "--check", "--json"], ["run", "d.h5", "-o", "r.h5", "--selector", "quest", "--quiet"]):
+    for command in (["inspect", "d.h5", "--check", "--json"], ["run", "d.h5", "-o", "r.h5", "--selector", "quest",
+                                                               "--quiet"]):
         done = attest(tmp_path, *command)
         assert done.returncode == 4 and done.stderr.count(b"\n") == 1, done.stderr
-        assert done.stderr.startswith(b"attest: d.h5: /samples/a/layers/0: takes 4.8 GiB of memory, the file has "), done.stderr
+        assert done.stderr.startswith(b"attest: d.h5: /samples/a/layers/0: takes 4.8 GiB of memory, the file has "), \
+            done.stderr
         assert done.stderr.endswith(b" on disk; --allow-memory 5GiB allows it\n"), done.stderr
     assert attest(tmp_path, "inspect", "d.h5").returncode == 0
     assert not (tmp_path / "r.h5").exists() and not (tmp_path / "r.h5.partial").exists()
@@ -67,7 +69,8 @@ def test_a_compressed_results_file_is_no_larger_in_memory_than_on_disk(tmp_path)
         del sample["query_positions"]
         sample["query_positions"] = np.arange(queries)
         sample.attrs["num_tokens"] = queries
-        recall = sample["ffd"].create_dataset("recall", (1, queries, heads, 1), np.float32, chunks=(1, 64, heads, 1), compression=9)
+        recall = sample["ffd"].create_dataset("recall", (1, queries, heads, 1), np.float32, chunks=(1, 64, heads, 1),
+                                              compression=9)
         chunk = zlib.compress(bytes(64 * heads * 4), 9)
         for first in range(0, queries, 64):
             recall.id.write_direct_chunk((0, first, 0, 0), chunk)
@@ -75,7 +78,8 @@ def test_a_compressed_results_file_is_no_larger_in_memory_than_on_disk(tmp_path)
     for command in (["inspect", "r.h5", "--check"], ["figures", "r.h5", "-o", "f"], ["claims", "r.h5"]):
         done = attest(tmp_path, *command)
         assert done.returncode == 4 and done.stderr.count(b"\n") == 1, done.stderr
-        assert b"r.h5: /dumps/0/samples/a/ffd/recall: takes 2.0 GiB of memory, the file has " in done.stderr, done.stderr
+        assert b"r.h5: /dumps/0/samples/a/ffd/recall: takes 2.0 GiB of memory, the file has " in done.stderr, \
+            done.stderr
         assert done.stderr.endswith(b" on disk; expected at most 256.0 MiB\n"), done.stderr
 
 
@@ -113,10 +117,12 @@ def test_names_are_printed_on_one_line(tmp_path):
 def test_tables_and_json_show_what_a_terminal_would_obey(form, tmp_path):
     name = "m\u202e\u2066\u0085\u200b\U000e0041\x1b[31m"
     write_dump(tmp_path / "d.h5", 300)
-    assert attest(tmp_path, "run", "d.h5", "-o", "r.h5", "--selector", "ffd:dense_layers=0", "--delta", "5", "--quiet").returncode == 0
+    assert attest(tmp_path, "run", "d.h5", "-o", "r.h5", "--selector", "ffd:dense_layers=0", "--delta", "5",
+                  "--quiet").returncode == 0
     with h5py.File(tmp_path / "r.h5", "r+") as file:
         file["dumps/0"].attrs["model"] = file["dumps/0/samples/a"].attrs["task"] = name
-    for command in (["table", "r.h5", "--by", "model,task", "--format", form], ["table", "r.h5", "--by", "task", "--format", form, "-o", "t"],
+    for command in (["table", "r.h5", "--by", "model,task", "--format", form],
+                    ["table", "r.h5", "--by", "task", "--format", form, "-o", "t"],
                     ["inspect", "r.h5", *(["--json"] if form == "json" else [])]):
         done = attest(tmp_path, *command)
         assert done.returncode == 0, done.stderr
@@ -164,17 +170,22 @@ def test_compressed_estimates_have_the_bound_of_dumps(tmp_path):
     write_dump(tmp_path / "d.h5", 4096, heads=64)
     with h5py.File(tmp_path / "e.h5", "w") as file:
         file.create_dataset("samples/a/layers/0/e", data=np.zeros((1, 64, 4096)), compression=9)
-    command = ["run", "d.h5", "-o", "r.h5", "--quiet", "--selector", "imported:file=e.h5,dataset=e", "--budget", "8", "--allow-memory"]
+    command = ["run", "d.h5", "-o", "r.h5", "--quiet", "--selector", "imported:file=e.h5,dataset=e", "--budget", "8",
+               "--allow-memory"]
     done = attest(tmp_path, *command, "1MiB")
-    assert done.returncode == 4 and done.stderr.startswith(b"attest: e.h5: /samples/a/layers/0/e: takes 2.0 MiB of memory, the file has "), done
-    assert done.stderr.endswith(b" on disk; --allow-memory 1GiB allows it\n") and not (tmp_path / "r.h5.partial").exists()
+    assert done.returncode == 4 and done.stderr.startswith(
+        b"attest: e.h5: /samples/a/layers/0/e: takes 2.0 MiB of memory, the file has "), done
+    assert done.stderr.endswith(b" on disk; --allow-memory 1GiB allows it\n") \
+        and not (tmp_path / "r.h5.partial").exists()
     assert attest(tmp_path, *command, "4MiB").returncode == 0
 
 
 def test_what_stands_in_the_place_of_results_is_said(tmp_path):
     write_dump(tmp_path / "d.h5", 300)
     command = ["run", "d.h5", "-o", "r.h5", "--quiet", "--selector", "quest", "--resume"]
-    for content, found in (((tmp_path / "d.h5").read_bytes(), b"/: attribute 'format' is 'attention-dump', expected 'attention-study' (this is a dump, for `attest run`)"),
+    for content, found in (((tmp_path / "d.h5").read_bytes(),
+                            b"/: attribute 'format' is 'attention-dump', expected 'attention-study' (this is a dump, "
+                            b"for `attest run`)"),
                            (b"notes", b"is not an HDF5 file, it has no HDF5 signature")):
         (tmp_path / "r.h5").write_bytes(content)
         done = attest(tmp_path, *command)
@@ -193,7 +204,8 @@ def test_options_that_are_no_json_object_or_too_deep_are_refused(tmp_path):
                 for label in "ab":
                     sample[label].attrs["options"] = text
         small = lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 1 << 20))
-        said = attest(tmp_path, "figures", "r.h5", "-o", "f", "--only", "headwise,error_bound", "--format", "svg", "--force", preexec_fn=small)
+        said = attest(tmp_path, "figures", "r.h5", "-o", "f", "--only", "headwise,error_bound", "--format", "svg",
+                      "--force", preexec_fn=small)
         assert said.returncode == 4, said.stderr
         assert b"/a: attribute 'options' is '" in said.stderr and b"expected a JSON object" in said.stderr
         assert not (tmp_path / "f").exists()

@@ -52,8 +52,10 @@ def test_answers_and_cells_together(tmp_path):
 def test_the_heading_counts_what_was_judged(tmp_path):
     """The results have three settings, the answers fewer."""
     results = write_results(tmp_path / "r.h5", np.full((40, 3), 0.01), selectors=ONE)
-    for settings, words in ((["1"], "delta 1 of ffd is not certified for tiny"), (["1", "3"], "not even delta 3 of ffd, the largest judged, is certified for tiny")):
-        tasks = write_tasks(tmp_path / f"{len(settings)}.h5", answers(40, [30] * len(settings)), selectors={"ffd": ("ffd", "delta", settings, {})})
+    for settings, words in ((["1"], "delta 1 of ffd is not certified for tiny"),
+                            (["1", "3"], "not even delta 3 of ffd, the largest judged, is certified for tiny")):
+        tasks = write_tasks(tmp_path / f"{len(settings)}.h5", answers(40, [30] * len(settings)),
+                            selectors={"ffd": ("ffd", "delta", settings, {})})
         found = verdict(results, tasks, "--target", "recall.min>=0.5", expect=3)
         assert found["text"].splitlines()[0] == f"refuted: {words}"
 

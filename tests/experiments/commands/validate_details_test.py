@@ -52,7 +52,8 @@ def interval(k, n, alpha):
 def test_every_number_is_that_of_the_prompts(results, tmp_path):
     recall, keep, io = (means(results, metric) for metric in ("recall", "keep_ratio", "io_ratio"))
     target = float(np.quantile(recall[:, 1], 0.03))  # some prompts violate at 5, nearly none at 7
-    validate(results, "--target", f"recall>={target!r}", "--max-violating", "15%", "--details", tmp_path / "out", "--format", "svg", expect=0)
+    validate(results, "--target", f"recall>={target!r}", "--max-violating", "15%", "--details", tmp_path / "out",
+             "--format", "svg", expect=0)
     rows = read_csv(tmp_path / "out/validation.csv")
     assert [row["setting"] for row in rows] == ["7", "5", "3"], "safest first"
     settings = {row["setting"]: row for row in read_csv(tmp_path / "out/settings.csv")}
@@ -94,9 +95,11 @@ def test_a_folder_is_replaced_only_with_force(results, tmp_path):
     validate(*arguments, "--force", expect=0)
     json.loads((tmp_path / "out/verdict.json").read_text())
     (tmp_path / "file").write_text("")
-    assert "is not a folder" in validate(results, "--target", "recall>=0.5", "--details", tmp_path / "file", expect=5).stderr
+    assert "is not a folder" in validate(results, "--target", "recall>=0.5", "--details", tmp_path / "file",
+                                         expect=5).stderr
     made = {path.name for path in (tmp_path / "out").iterdir()}
-    for name in ("validation_units.csv", "validation_units.svg", "validation_units.tikz", "validation.pdf", "notes.txt"):
+    for name in ("validation_units.csv", "validation_units.svg", "validation_units.tikz", "validation.pdf",
+                 "notes.txt"):
         (tmp_path / "out" / name).write_text("of another verdict")
     validate(*arguments, "--force", expect=0)
     assert {path.name for path in (tmp_path / "out").iterdir()} == made | {"notes.txt"}
@@ -123,22 +126,27 @@ def test_a_folder_with_a_verdict_gets_no_figures(results, tmp_path):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-@pytest.mark.parametrize("output, folder", [("-o", "a.json"), ("--csv", "a.json"), ("--emit-vllm", "./a.json"), ("-o", "a.json/")])
+@pytest.mark.parametrize("output, folder", [("-o", "a.json"), ("--csv", "a.json"), ("--emit-vllm", "./a.json"),
+                                            ("-o", "a.json/")])
 def test_the_folder_is_no_other_output(results, tmp_path, output, folder):
     done = validate(results, "--target", "recall>=0.5", output, "a.json", "--details", folder, expect=2, cwd=tmp_path)
-    assert done.stderr.startswith(f"attest: --details: {folder} is an input or another output, expected a folder of its own")
+    assert done.stderr.startswith(
+        f"attest: --details: {folder} is an input or another output, expected a folder of its own")
     assert done.stdout == "" and [path.name for path in tmp_path.iterdir()] == ["r.h5"]
-    assert "is an input or another output" in validate(results, "--target", "recall>=0.5", "--details", results, expect=2).stderr
+    assert "is an input or another output" in validate(results, "--target", "recall>=0.5", "--details", results,
+                                                       expect=2).stderr
 
 
 def test_without_gnuplot_there_are_data_and_scripts(results, tmp_path):
-    done = validate(results, "--target", "recall>=0.5", "--details", tmp_path / "out", expect=0, env={**os.environ, "PATH": str(tmp_path)})
+    done = validate(results, "--target", "recall>=0.5", "--details", tmp_path / "out", expect=0,
+                    env={**os.environ, "PATH": str(tmp_path)})
     assert "gnuplot is not installed" in done.stderr
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
 
 
 def test_a_mean_has_a_curve_for_each_target(results, tmp_path):
-    validate(results, "--claim", "mean", "--target", "recall>=0.8", "--target", "lse_error<=1", "--details", tmp_path / "out", "--format", "svg",
+    validate(results, "--claim", "mean", "--target", "recall>=0.8", "--target", "lse_error<=1", "--details",
+             tmp_path / "out", "--format", "svg",
              expect=0)
     rows = read_csv(tmp_path / "out/validation.csv")
     assert [row["curve"] for row in rows] == ["settings: recall>=0.8"] * 3 + ["settings: lse_error<=1"] * 3
@@ -147,7 +155,8 @@ def test_a_mean_has_a_curve_for_each_target(results, tmp_path):
 
 
 def test_observed_has_no_interval(results, tmp_path):
-    validate(results, "--claim", "observed", "--target", "recall>=0.5", "--details", tmp_path / "out", "--format", "svg", expect=3)
+    validate(results, "--claim", "observed", "--target", "recall>=0.5", "--details", tmp_path / "out", "--format",
+             "svg", expect=3)
     assert "share_low" not in read_csv(tmp_path / "out/validation.csv")[0]
     assert "p_value" not in read_csv(tmp_path / "out/settings.csv")[0]
 
@@ -162,18 +171,21 @@ def test_no_other_output_has_the_name_of_a_file_there(results, tmp_path, per):
     assert len(names) > 8
     for name in names:
         done = validate(*arguments, "-o", f"other/{name}", "--details", "other/", expect=2, cwd=tmp_path)
-        assert done.stderr == f"attest: --details: writes a file of the name of other/{name}, expected another name or folder\n"
+        assert done.stderr == (f"attest: --details: writes a file of the name of other/{name}, expected another name "
+                               "or folder\n")
     assert not any((tmp_path / "other").iterdir())
 
 
 @pytest.mark.parametrize("unit", ["layer", "kv_head"])
 def test_units_have_a_figure(results, tmp_path, unit):
-    done = validate(results, "--target", "recall>=0.6", "--max-violating", "30%", "--per", unit, "--details", tmp_path / "out", "--format", "svg",
+    done = validate(results, "--target", "recall>=0.6", "--max-violating", "30%", "--per", unit, "--details",
+                    tmp_path / "out", "--format", "svg",
                     "--json", expect=0)
     units = json.loads(done.stdout)["units"]
     rows = read_csv(tmp_path / "out/validation_units.csv")
     chosen = {(row["layer"], row["kv_head"]): row["setting"] for row in rows if row["layer"] != "nan"}
-    expected = {(str(s["layer"]), str(s.get("kv_head", "nan"))): s["setting"] if s["setting"] == "dense" else f"{s['setting']:g}"
+    expected = {(str(s["layer"]), str(s.get("kv_head", "nan"))): s["setting"] if s["setting"] == "dense"
+                else f"{s['setting']:g}"
                 for s in units["settings"]}
     assert chosen == expected and len(chosen) == (3 if unit == "layer" else 6)
     family = [row for row in rows if row["curve"] == "family"]
@@ -185,8 +197,10 @@ def test_units_have_a_figure(results, tmp_path, unit):
 @needs_gnuplot
 def test_the_certified_range_is_shaded(results, tmp_path):
     validate(results, "--target", "recall>=0.01", "--details", tmp_path / "all", "--format", "svg", expect=0)
-    assert "set object rectangle from first 3, graph 0 to first 7, graph 1" in (tmp_path / "all/validation.gp").read_text()
+    assert "set object rectangle from first 3, graph 0 to first 7, graph 1" \
+        in (tmp_path / "all/validation.gp").read_text()
     validate(results, "--target", "recall>=0.999999", "--details", tmp_path / "none", "--format", "svg", expect=3)
     script = (tmp_path / "none/validation.gp").read_text()
-    assert "set object rectangle" not in script and "allowed; nothing" in script  # "certified" may stand on the next line
+    # "certified" may stand on the next line
+    assert "set object rectangle" not in script and "allowed; nothing" in script
     assert (tmp_path / "none/validation.svg").stat().st_size > 1000

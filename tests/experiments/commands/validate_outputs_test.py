@@ -14,7 +14,8 @@ def test_recommendation(tmp_path):
     out = tmp_path / "rec.json"
     validate(path, "--target", TARGET, "-o", out)
     found = json.loads(out.read_text())
-    assert list(found) == ["format", "format_version", "model", "shape", "selector", "setting", "default", "layers", "claim", "certified_on", "results", "dumps", "program"]
+    assert list(found) == ["format", "format_version", "model", "shape", "selector", "setting", "default", "layers",
+                           "claim", "certified_on", "results", "dumps", "program"]
     assert (found["format"], found["format_version"], found["model"]) == ("attest-recommendation", 1, "tiny")
     assert found["selector"] == {"name": "ffd", "label": "ffd", "options": {"gqa": "union"}}
     assert (found["setting"], found["default"], found["layers"]) == ("delta", 5, {})
@@ -69,7 +70,8 @@ def test_a_setting_without_numbers_is_said(tmp_path):
 
 
 def test_control_characters_are_not_printed(tmp_path):
-    path = planted(tmp_path / "r.h5", 29, [1, 0, 0], names=[f"p\x1b[31m{p}" for p in range(29)], model="m\nx", label="f\x1bfd")
+    path = planted(tmp_path / "r.h5", 29, [1, 0, 0], names=[f"p\x1b[31m{p}" for p in range(29)], model="m\nx",
+                   label="f\x1bfd")
     assert all(c >= " " or c == "\n" for c in validate(path, "--target", TARGET).stdout)
     assert "\x1b" not in validate(path, "--target", TARGET, "--json").stdout
 
@@ -89,7 +91,8 @@ def test_per_kv_head(tmp_path):
     found = verdict(path, "--target", TARGET, "--per", "kv_head", "-o", out)
     units = found["units"]
     assert (units["choosing"], units["certifying"], units["per"]) == (30, 30, "kv_head")
-    assert units["settings"] == [{"layer": y, "kv_head": g, "setting": 5 if (y, g) == (1, 1) else 3} for y in (0, 1) for g in (0, 1)]
+    assert units["settings"] == [{"layer": y, "kv_head": g, "setting": 5 if (y, g) == (1, 1) else 3} for y in (0, 1)
+                                 for g in (0, 1)]
     certified = units["members"][units["certified"]]
     check_evidence(certified, 30, 0)
     assert certified["io_ratio"] == pytest.approx((3 * 0.1 + 0.3) / 4, abs=CELL)
@@ -122,7 +125,8 @@ def test_heads_that_no_setting_serves_stay_dense(tmp_path):
     found = verdict(path, "--target", TARGET, "--per", "kv_head", "-o", tmp_path / "rec.json")
     assert found["units"]["settings"][3]["setting"] == "dense" and found["certified"] is None
     assert json.loads((tmp_path / "rec.json").read_text())["layers"] == {"1": {"kv_heads": {"1": "dense"}}}
-    assert found["units"]["members"][found["units"]["certified"]]["io_ratio"] == pytest.approx((3 * 0.1 + 1) / 4, abs=CELL)
+    assert found["units"]["members"][found["units"]["certified"]]["io_ratio"] == \
+        pytest.approx((3 * 0.1 + 1) / 4, abs=CELL)
 
 
 def test_io_budget(tmp_path):

@@ -28,17 +28,20 @@ def files(tmp_path_factory):
     for prompts in (30, 300):
         base = np.random.default_rng(0).exponential(size=(prompts, 32, 1, 32, 1)).astype(np.float32)
         deficit = base * (np.exp(-grid) * 0.1).astype(np.float32)
-        paths.append(write_planted(folder / f"{prompts}.h5", {"recall": 1 - deficit, "io_ratio": 0 * deficit + 0.5}, settings=grid, kv_heads=8))
+        paths.append(write_planted(folder / f"{prompts}.h5", {"recall": 1 - deficit, "io_ratio": 0 * deficit + 0.5},
+                                   settings=grid, kv_heads=8))
     return paths
 
 
 @pytest.mark.parametrize("options", [["--target", "recall>=0.999"], ["--target", "recall.p1>=0.99"],
                                      ["--target", "recall.min>=0.99", "--per", "kv_head"],
-                                     ["--target", "recall>=0.999", "--per", "kv_head", "--io-budget", "60%", "--claim", "mean"]])
+                                     ["--target", "recall>=0.999", "--per", "kv_head", "--io-budget", "60%", "--claim",
+                                      "mean"]])
 def test_memory_does_not_grow_with_the_prompts(files, options):
     peaks = []
     for path in files:
-        done = subprocess.run([sys.executable, "-c", MEASURED, ATTEST, "validate", path, *options, "--threads", "2"], capture_output=True,
+        done = subprocess.run([sys.executable, "-c", MEASURED, ATTEST, "validate", path, *options, "--threads", "2"],
+                              capture_output=True,
                               text=True, timeout=600, check=True)
         code, peak, seconds = map(float, done.stdout.split())
         print(os.path.basename(path), *options, f"exit {code:.0f}, {peak / 1024:.0f} MiB, {seconds:.1f} s")

@@ -10,21 +10,27 @@ from csv_rows import read_csv
 from near import CELL, CLOSE
 import yaml_free
 from planted_results import recalls, write_planted
-from verdicts import TARGET, cdf, check_evidence, head_that_needs_more, hoeffding_bentkus, planted, root, upper_tail, validate, verdict
+from verdicts import (TARGET, cdf, check_evidence, head_that_needs_more, hoeffding_bentkus, planted, root, upper_tail,
+                      validate, verdict)
 
 
 @pytest.mark.parametrize("n, k, options, expected", [
-    (28, 0, [], "undecided"), (29, 0, [], "certified"), (45, 1, [], "undecided"), (46, 1, [], "certified"), (60, 2, [], "undecided"),
-    (61, 2, [], "certified"), (30, 6, [], "undecided"), (30, 7, [], "refuted"), (58, 0, ["--max-violating", "5%"], "undecided"),
+    (28, 0, [], "undecided"), (29, 0, [], "certified"), (45, 1, [], "undecided"), (46, 1, [], "certified"),
+    (60, 2, [], "undecided"),
+    (61, 2, [], "certified"), (30, 6, [], "undecided"), (30, 7, [], "refuted"),
+    (58, 0, ["--max-violating", "5%"], "undecided"),
     (59, 0, ["--max-violating", "5%"], "certified"), (21, 0, ["--confidence", "90%"], "undecided"),
-    (22, 0, ["--confidence", "0.9"], "certified"), (1, 0, ["--max-violating", "50%", "--confidence", "50%"], "certified"),
-    (2, 0, ["--max-violating", "50%", "--confidence", "75%"], "certified"), (3, 0, ["--max-violating", "50%", "--confidence", "87.5%"], "certified"),
+    (22, 0, ["--confidence", "0.9"], "certified"), (1, 0, ["--max-violating", "50%", "--confidence", "50%"],
+                                                    "certified"),
+    (2, 0, ["--max-violating", "50%", "--confidence", "75%"], "certified"),
+    (3, 0, ["--max-violating", "50%", "--confidence", "87.5%"], "certified"),
 ])
 def test_verdicts_at_the_borders(tmp_path, n, k, options, expected):
     path = planted(tmp_path / "r.h5", n, [k, k, k])
     found = verdict(path, "--target", TARGET, "--delta", "5", *options, expect=0 if expected == "certified" else 3)
     beta = 0.05 if "5%" in options else 0.5 if "50%" in options else 0.1
-    confidence = {"90%": 0.9, "0.9": 0.9, "50%": 0.5, "75%": 0.75, "87.5%": 0.875}.get(options[-1] if options else "", 0.95)
+    confidence = {"90%": 0.9, "0.9": 0.9, "50%": 0.5, "75%": 0.75,
+                  "87.5%": 0.875}.get(options[-1] if options else "", 0.95)
     if "--confidence" not in options:
         confidence = 0.95
     assert found["verdict"] == expected
@@ -34,7 +40,8 @@ def test_verdicts_at_the_borders(tmp_path, n, k, options, expected):
     assert found["claim"]["confidence"] == pytest.approx(confidence)
     assert found["settings"][0]["io_ratio"] == pytest.approx(0.3, abs=CELL)
     assert found["settings"][0]["keep_ratio"] == pytest.approx(0.15, abs=CELL)
-    text = validate(path, "--target", TARGET, "--delta", "5", *options, expect=0 if expected == "certified" else 3).stdout
+    text = validate(path, "--target", TARGET, "--delta", "5", *options, expect=0 if expected == "certified"
+                    else 3).stdout
     assert text == found["text"] and text.startswith(f"{expected}: delta 5 of ffd for tiny\n")
     fewest = math.ceil(math.log(1 - confidence) / math.log(1 - beta) - 1e-9)
     assert (f"takes at least {fewest} prompts" in text) == (expected != "certified" and n < fewest)
@@ -61,7 +68,8 @@ def test_choosing_down_the_grid(tmp_path):
 
 
 def test_smaller_factors_are_safer(tmp_path):
-    path = planted(tmp_path / "r.h5", 29, [0, 0, 29], kind="factor", settings=(100, 200, 300), selector="skip_softmax", label="skip")
+    path = planted(tmp_path / "r.h5", 29, [0, 0, 29], kind="factor", settings=(100, 200, 300), selector="skip_softmax",
+                   label="skip")
     found = verdict(path, "--target", TARGET)
     assert (found["certified"], found["stopped_at"]) == (200, 300)
     out = tmp_path / "engine.yaml"
@@ -72,27 +80,32 @@ def test_smaller_factors_are_safer(tmp_path):
 
 @pytest.mark.parametrize("factor", [1e-5, 1e20, 0.5, 1234.5])
 def test_factors_are_numbers_in_yaml(tmp_path, factor):
-    path = planted(tmp_path / "r.h5", 29, [0], kind="factor", settings=(factor,), labels=[str(factor)], selector="skip_softmax", label="skip")
+    path = planted(tmp_path / "r.h5", 29, [0], kind="factor", settings=(factor,), labels=[str(factor)],
+                   selector="skip_softmax", label="skip")
     validate(path, "--target", TARGET, "--emit-trtllm", tmp_path / "e.yaml")
-    read = yaml_free.parse((tmp_path / "e.yaml").read_text())["sparse_attention_config"]["threshold_scale_factor"]["decode"]
+    read = yaml_free.parse((tmp_path / "e.yaml").read_text())[
+        "sparse_attention_config"]["threshold_scale_factor"]["decode"]
     assert isinstance(read, (int, float)) and read == factor
 
 
 def test_emit_trtllm_refuses_what_it_cannot_say(tmp_path):
     path = planted(tmp_path / "r.h5", 29, [0, 0, 0])
     assert "--emit-trtllm" in validate(path, "--target", TARGET, "--emit-trtllm", tmp_path / "e.yaml", expect=2).stderr
-    path = planted(tmp_path / "s.h5", 29, [0], kind="factor", settings=(5,), selector="skip_softmax", label="skip", num_layers=5)
+    path = planted(tmp_path / "s.h5", 29, [0], kind="factor", settings=(5,), selector="skip_softmax", label="skip",
+                   num_layers=5)
     assert "all layers" in validate(path, "--target", TARGET, "--emit-trtllm", tmp_path / "e.yaml", expect=2).stderr
     assert not (tmp_path / "e.yaml").exists()
 
 
 def test_budgets_in_tokens_and_per_cent(tmp_path):
-    path = planted(tmp_path / "r.h5", 29, [0, 29, 0], kind="budget", settings=("256", "1024", "50%"), labels=["256", "1024", "50%"],
+    path = planted(tmp_path / "r.h5", 29, [0, 29, 0], kind="budget", settings=("256", "1024", "50%"),
+                   labels=["256", "1024", "50%"],
                    selector="quest", label="quest:page=16,x", lengths=[1000] * 29)
     found = verdict(path, "--target", TARGET, expect=3)
     assert [s["setting"] for s in found["settings"]] == [1024, "50%", 256]
     assert (found["verdict"], found["certified"], found["stopped_at"]) == ("refuted", None, 1024)
-    longer = planted(tmp_path / "l.h5", 29, [0, 29, 0], kind="budget", settings=("256", "1024", "50%"), labels=["256", "1024", "50%"],
+    longer = planted(tmp_path / "l.h5", 29, [0, 29, 0], kind="budget", settings=("256", "1024", "50%"),
+                     labels=["256", "1024", "50%"],
                      selector="quest", label="quest:page=16,x", lengths=[4000] * 29)
     found = verdict(longer, "--target", TARGET, "--selector", "quest:page=16,x")
     assert [s["setting"] for s in found["settings"]] == ["50%", 1024, 256]
@@ -140,7 +153,8 @@ def test_mean_by_hb(tmp_path):
     deficits = 1 - stored[..., [3, 5].index(found["certified"])].mean(axis=(1, 2, 3))
     p_at = lambda allowed: hoeffding_bentkus(list(np.minimum(deficits / allowed, 10) / 10), 0.1) if allowed > 0 else 1
     assert 1 - about["passes_at"] == pytest.approx(root(lambda allowed: -p_at(allowed), -0.05), rel=1e-4)
-    assert verdict(path, *options[2:], "--target", f"recall>={about['passes_at']}", "--delta", str(found["certified"]))["verdict"] == "certified"
+    assert verdict(path, *options[2:], "--target", f"recall>={about['passes_at']}", "--delta",
+                   str(found["certified"]))["verdict"] == "certified"
     assert found["claim"]["clip"] == [pytest.approx(0.2)] and found["claim"]["bound"] == "hb"
 
 
@@ -172,10 +186,13 @@ def test_mean_by_betting(tmp_path, n, value):
 def test_the_bootstrap_certifies_nothing(tmp_path):
     """From one prompt, or from eight, whatever its p-value: exit 3, no word of a certificate, no file."""
     for prompts in (1, 8):
-        path = write_planted(tmp_path / f"{prompts}.h5", {"recall": recalls(prompts, settings=1, value=0.995)}, settings=(5,))
-        found = verdict(path, "--target", "recall>=0.99", "--claim", "mean", "--bound", "bootstrap", "-o", tmp_path / "rec.json", expect=3)
+        path = write_planted(tmp_path / f"{prompts}.h5", {"recall": recalls(prompts, settings=1, value=0.995)},
+                             settings=(5,))
+        found = verdict(path, "--target", "recall>=0.99", "--claim", "mean", "--bound", "bootstrap", "-o",
+                        tmp_path / "rec.json", expect=3)
         assert (found["verdict"], found["certified"], found["shown"]) == ("shown", None, 5)
-        assert found["text"].startswith("shown, which certifies nothing: delta 5 of ffd") and "holds no level" in found["claim"]["sentence"]
+        assert found["text"].startswith("shown, which certifies nothing: delta 5 of ffd") \
+            and "holds no level" in found["claim"]["sentence"]
         assert "certified" not in found["text"] and not (tmp_path / "rec.json").exists()
 
 
@@ -218,15 +235,18 @@ def test_offenders(tmp_path):
     rng = np.random.default_rng(2)
     recall = 1 - rng.exponential(0.06, (31, 2, 2, 4, 1)) * np.array([1.5, 1.0, 0.5])
     lengths, tasks = [900 + p for p in range(31)], [f"t{p % 2}" for p in range(31)]
-    path = write_planted(tmp_path / "r.h5", {"recall": recall}, lengths=lengths, tasks=tasks, layers=[4, 9], num_layers=12)
+    path = write_planted(tmp_path / "r.h5", {"recall": recall}, lengths=lengths, tasks=tasks, layers=[4, 9],
+                         num_layers=12)
     stored = recall.astype(np.float32).astype(np.float64)
     found = verdict(path, "--target", TARGET, "--delta", "5", "--csv", tmp_path / "o.csv", expect=3)
     cells = []
     for p, row, query, head in np.ndindex(stored.shape[:4]):
         if stored[p, :, :, :, 1].min() < 0.9 and stored[p, row, query, head, 1] < 0.9:
             enough = [s for i, s in enumerate([3, 5, 7]) if stored[p, row, query, head, i] >= 0.9]
-            cells.append({"prompt": f"p{p:03}", "task": tasks[p], "tokens": lengths[p], "layer": [4, 9][row], "head": head,
-                          "query_position": lengths[p] - 2 + query, "target": TARGET, "value": stored[p, row, query, head, 1],
+            cells.append({"prompt": f"p{p:03}", "task": tasks[p], "tokens": lengths[p], "layer": [4, 9][row],
+                          "head": head,
+                          "query_position": lengths[p] - 2 + query, "target": TARGET,
+                          "value": stored[p, row, query, head, 1],
                           "setting": 5, "enough": enough[0] if enough else None})
     cells.sort(key=lambda cell: cell["value"])
     assert len(cells) > 20 and any(cell["enough"] is None for cell in cells)
@@ -241,13 +261,15 @@ def test_offenders(tmp_path):
     shown = [line for line in found["text"].splitlines() if ", prompt p" in line]
     assert len(shown) == 10 and f"and {len(cells) - 10} more cells" in found["text"]
     first = cells[0]
-    assert f"layer {first['layer']}, head {first['head']}, prompt {first['prompt']}, query {first['query_position']}: recall" in shown[0]
+    assert (f"layer {first['layer']}, head {first['head']}, prompt {first['prompt']}, query {first['query_position']}: "
+            "recall") in shown[0]
     by_task = {group["name"]: group for group in found["by_task"]}
     for task in ("t0", "t1"):
         own = [p for p in range(31) if tasks[p] == task]
         assert (by_task[task]["n"], by_task[task]["k"]) == (len(own), sum(stored[p, ..., 1].min() < 0.9 for p in own))
     assert found["by_length"] == [{"name": "up to 1K", "n": 31, "k": found["claim"]["k"]}]
-    assert found["claim"]["lengths"] == [900, 930] and found["claim"]["tasks"] == ["t0", "t1"] and found["claim"]["layers"] == [4, 9]
+    assert found["claim"]["lengths"] == [900, 930] and found["claim"]["tasks"] == ["t0", "t1"] \
+        and found["claim"]["layers"] == [4, 9]
 
 
 def test_passes_at_is_the_strictest_value(tmp_path):
@@ -274,7 +296,9 @@ def test_what_passes_passes_together(tmp_path):
     for seed in range(10):
         rng = np.random.default_rng(seed)
         shape = (46, 2, 2, 4, 1)
-        path = write_planted(tmp_path / f"{seed}.h5", {"recall": 1 - rng.exponential(0.001, shape), "lse_error": rng.exponential(0.002, shape)}, settings=(5,))
+        path = write_planted(tmp_path / f"{seed}.h5",
+                             {"recall": 1 - rng.exponential(0.001, shape), "lse_error": rng.exponential(0.002, shape)},
+                             settings=(5,))
         found = verdict(path, "--target", "recall.min>=0.95", "--target", "lse_error.max<=0.05")
         line = next(line for line in found["text"].splitlines() if "passes at" in line)
         typed = [part.replace(" ", "") for part in line.split(";")[0].replace("passes at", "").strip().split(", ")]
@@ -301,7 +325,8 @@ def test_prompts_to_bring_are_all_prompts(tmp_path):
 def test_what_prompts_can_show_comes_first(tmp_path):
     found = verdict(planted(tmp_path / "r.h5", 8, [0, 0, 0]), "--target", TARGET, expect=3)
     share = 100 * (1 - 0.05 ** (1 / 8))
-    assert found["text"].splitlines()[1].startswith(f"  can show     8 prompts, none of which violates, certify a share of {share:.3g} % at best; ")
+    assert found["text"].splitlines()[1].startswith(
+        f"  can show     8 prompts, none of which violates, certify a share of {share:.3g} % at best; ")
 
 
 def test_several_selectors_are_all_shown(tmp_path):
@@ -312,12 +337,15 @@ def test_several_selectors_are_all_shown(tmp_path):
             sample.copy("ffd", "other")
             sample["other/recall"][...] = 0.5
     assert "--selector LABEL" in validate(one, "--target", TARGET, expect=2).stderr, "no first one is taken silently"
-    both = json.loads(validate(one, "--target", TARGET, "--selector", "ffd", "--selector", "other", "--json", expect=3).stdout)
+    both = json.loads(validate(one, "--target", TARGET, "--selector", "ffd", "--selector", "other", "--json",
+                               expect=3).stdout)
     assert [v["verdict"] for v in both["verdicts"]] == ["certified", "refuted"]
-    assert "picked afterwards is not covered" in both["together"] and "hold at 90 %" in both["together"] and "--confidence 97.5%" in both["together"]
+    assert "picked afterwards is not covered" in both["together"] and "hold at 90 %" in both["together"] \
+        and "--confidence 97.5%" in both["together"]
     text = validate(one, "--target", TARGET, "--selector", "ffd", "--selector", "other", expect=3).stdout
     assert text == both["verdicts"][0]["text"] + both["verdicts"][1]["text"] + both["together"] + "\n"
-    assert "of one --selector" in validate(one, "--target", TARGET, "--selector", "ffd", "--selector", "other", "-o", tmp_path / "x.json", expect=2).stderr
+    assert "of one --selector" in validate(one, "--target", TARGET, "--selector", "ffd", "--selector", "other", "-o",
+                                           tmp_path / "x.json", expect=2).stderr
 
 
 def test_what_is_written_is_said_with_seed_split_and_coverage(tmp_path):
@@ -325,18 +353,22 @@ def test_what_is_written_is_said_with_seed_split_and_coverage(tmp_path):
     done = validate(path, "--target", TARGET, "--per", "kv_head", "--seed", "7", "-o", tmp_path / "rec.json")
     assert f"{tmp_path / 'rec.json'}: the recommendation" in done.stderr
     assert "drawn with seed 7 (--choose 50%)" in done.stdout
-    assert "2 queries of each prompt, at positions 998 to 999" in done.stdout and "exact inputs" in done.stdout and "independent" in done.stdout
+    assert "2 queries of each prompt, at positions 998 to 999" in done.stdout and "exact inputs" in done.stdout \
+        and "independent" in done.stdout
     written = json.loads((tmp_path / "rec.json").read_text())
-    assert (written["claim"]["seed"], written["claim"]["choose"]) == (7, 0.5) and "exact inputs" in written["claim"]["covers"]
+    assert (written["claim"]["seed"], written["claim"]["choose"]) == (7, 0.5) \
+        and "exact inputs" in written["claim"]["covers"]
     assert np.array(written["certified_on"]).shape == (30, 1)
     found = verdict(path, "--target", TARGET, "--per", "kv_head", "--seed", "7")
     names = found["units"]["choosing_prompts"]
-    assert len(names) == 30 and names != verdict(path, "--target", TARGET, "--per", "kv_head", "--seed", "8")["units"]["choosing_prompts"]
+    assert len(names) == 30 and names != verdict(path, "--target", TARGET, "--per", "kv_head", "--seed",
+                                                 "8")["units"]["choosing_prompts"]
 
 
 def test_one_setting_for_all_is_first_where_it_reads_less(tmp_path):
-    """At setting 5 six prompts fail badly in three of four KV heads, which 20 % allow; at 3 these fail a little in every prompt. A family by the
-    worst of the choosing prompts goes from 7 to 3, and never takes 5; the last KV head needs no more than 3."""
+    """At setting 5 six prompts fail badly in three of four KV heads, which 20 % allow; at 3 these fail a little in
+    every prompt. A family by the worst of the choosing prompts goes from 7 to 3, and never takes 5; the last KV head
+    needs no more than 3."""
     recall = recalls(60)
     recall[..., :2, 0] = recall[:, 0, ..., 0] = 0.8
     recall[:6, ..., 1] = 0.5
@@ -345,15 +377,18 @@ def test_one_setting_for_all_is_first_where_it_reads_less(tmp_path):
     path = write_planted(tmp_path / "r.h5", {"recall": recall, "io_ratio": io, "keep_ratio": io})
     found = verdict(path, "--target", TARGET, "--per", "kv_head", "--max-violating", "20%")
     lines = found["text"].splitlines()
-    assert lines[1].startswith("  one for all  delta 5 is certified on all 60 prompts, ") and "50 % of the bytes" in lines[1] and "take it instead" in lines[1]
+    assert lines[1].startswith("  one for all  delta 5 is certified on all 60 prompts, ") \
+        and "50 % of the bytes" in lines[1] and "take it instead" in lines[1]
     units = found["units"]
-    assert units["members"][units["certified"]]["io_ratio"] == pytest.approx((3 * 0.8 + 0.2) / 4) and sum("one for all" in line for line in lines) == 1
+    assert units["members"][units["certified"]]["io_ratio"] == pytest.approx((3 * 0.8 + 0.2) / 4) \
+        and sum("one for all" in line for line in lines) == 1
 
 
 def test_one_setting_for_all_is_beside_a_family_that_reads_less(tmp_path):
     text = verdict(head_that_needs_more(tmp_path / "r.h5"), "--target", TARGET, "--per", "kv_head")["text"]
     lines = text.splitlines()
-    assert not lines[1].startswith("  one for all") and sum(line.startswith("  one for all  delta 5 ") for line in lines) == 1
+    assert not lines[1].startswith("  one for all") and sum(line.startswith("  one for all  delta 5 ")
+                                                            for line in lines) == 1
     assert "take it instead" not in text
 
 
@@ -366,8 +401,10 @@ def test_prompts_of_one_document_count_once(tmp_path):
     assert verdict(path, "--target", TARGET, "--max-violating", "25%")["verdict"] == "certified"
     found = verdict(path, "--target", TARGET, "--max-violating", "25%", "--cluster", "document", expect=3)
     check_evidence(found["settings"][0], 12, 1, 0.25)
-    assert "1 of 12 groups of prompts of one document violate" in found["text"] and found["claim"]["cluster"] == "document"
-    units = verdict(path, "--target", TARGET, "--max-violating", "50%", "--cluster", "document", "--per", "layer")["units"]
+    assert "1 of 12 groups of prompts of one document violate" in found["text"] \
+        and found["claim"]["cluster"] == "document"
+    units = verdict(path, "--target", TARGET, "--max-violating", "50%", "--cluster", "document", "--per",
+                    "layer")["units"]
     assert len(units["choosing_prompts"]) == 30 and len({int(name[1:]) // 5 for name in units["choosing_prompts"]}) == 6
     assert "has no attribute 'topic'" in validate(path, "--target", TARGET, "--cluster", "topic", expect=2).stderr
 
@@ -393,7 +430,8 @@ def test_costs_are_means_of_the_prompts_that_have_them(tmp_path):
     path = write_planted(tmp_path / "r.h5", {"recall": recall, "io_ratio": io, "keep_ratio": io})
     arguments = (path, "--target", TARGET, "--max-violating", "30%")
     members = verdict(*arguments, "--per", "layer")["units"]["members"]
-    assert [member["io_ratio"] for member in members][-1] == pytest.approx(0.5) and all(member["keep_ratio"] is not None for member in members)
+    assert [member["io_ratio"] for member in members][-1] == pytest.approx(0.5) \
+        and all(member["keep_ratio"] is not None for member in members)
     assert [setting["io_ratio"] for setting in verdict(*arguments)["settings"]] == pytest.approx([0.5] * 3)
     refused = validate(*arguments, "--per", "layer", "--io-budget", "40%", expect=2).stderr
     assert "--io-budget: 40% is below 50%, which the smallest settings of the grid read" in refused
@@ -403,6 +441,7 @@ def test_the_least_budget_counts_no_setting_that_cannot_be_chosen(tmp_path):
     """A loss beyond all bounds is never chosen, whatever it reads."""
     shape = (40, 2, 2, 4, 1)
     loss, io = np.tile([10.0, 0.0, 0.0], shape), np.tile([0.2, 0.5, 0.6], shape)
-    path = write_planted(tmp_path / "r.h5", {"predicted_loss_head": loss, "recall": 1 + 0 * loss, "io_ratio": io, "keep_ratio": io})
+    path = write_planted(tmp_path / "r.h5", {"predicted_loss_head": loss, "recall": 1 + 0 * loss, "io_ratio": io,
+                                             "keep_ratio": io})
     done = validate(path, "--target", "predicted_loss_head<=0.001", "--per", "layer", "--io-budget", "40%", expect=2)
     assert "--io-budget: 40% is below 50%, which the smallest settings of the grid read" in done.stderr

@@ -28,7 +28,8 @@ def planted(path, prompts, per_setting, **more):
     """One bad cell in per_setting[s] prompts; io_ratio and keep_ratio grow with the setting."""
     recall = with_violations(prompts, per_setting)
     grow = np.broadcast_to(0.1 + 0.2 * np.arange(len(per_setting)), recall.shape)
-    return write_planted(path, {"recall": recall, "io_ratio": grow, "keep_ratio": grow / 2, "lse_error": 1 - recall}, **more)
+    return write_planted(path, {"recall": recall, "io_ratio": grow, "keep_ratio": grow / 2, "lse_error": 1 - recall},
+                         **more)
 
 
 def head_that_needs_more(path, prompts=60):

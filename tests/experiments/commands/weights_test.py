@@ -1,4 +1,5 @@
-"""attest weights and attest run --weights: averages in plain numpy, the same cells as gradients in the dump, refusals."""
+"""attest weights and attest run --weights: averages in plain numpy, the same cells as gradients in the dump,
+refusals."""
 
 import json
 
@@ -19,7 +20,8 @@ def write_dump(path, seed, samples=("s",), **shape):
                 *random.standard_normal((2, 2, 64, 16)).astype(np.float32))
 
     dump_maker.write_dump(path, values, **{"seed": seed, "layers": LAYERS, "tokens": 64, "heads": HEADS, "kv_heads": 2,
-                                           "dim": 16, "positions": POSITIONS, "samples": samples, "num_layers": 3} | shape)
+                                           "dim": 16, "positions": POSITIONS, "samples": samples,
+                                           "num_layers": 3} | shape)
     return path
 
 
@@ -35,7 +37,8 @@ def add_gradients(path, seed, sample="s", layers=LAYERS):
 
 
 def run(*arguments, expect=0):
-    return attest("run", *arguments, "--device", "cpu", "--selector", "recent=streaming_llm", "--budget", "16,25%", expect=expect)
+    return attest("run", *arguments, "--device", "cpu", "--selector", "recent=streaming_llm", "--budget", "16,25%",
+                  expect=expect)
 
 
 @pytest.fixture
@@ -43,7 +46,8 @@ def made(tmp_path):
     """Two dumps with three prompts, one of which lacks the gradients of layer 0."""
     write_dump(tmp_path / "a.h5", 1, samples=("p", "q"))
     write_dump(tmp_path / "b.h5", 2, samples=("r",))
-    found = [add_gradients(tmp_path / "a.h5", 3, "p"), add_gradients(tmp_path / "a.h5", 4, "q", [2]), add_gradients(tmp_path / "b.h5", 5, "r")]
+    found = [add_gradients(tmp_path / "a.h5", 3, "p"), add_gradients(tmp_path / "a.h5", 4, "q", [2]),
+             add_gradients(tmp_path / "b.h5", 5, "r")]
     return tmp_path, found
 
 
@@ -52,8 +56,10 @@ def test_weights_are_means_over_the_prompts(made):
     done = attest("weights", folder / "a.h5", folder / "b.h5", "-o", folder / "w.json", "--json")
     document = json.loads((folder / "w.json").read_text())
     assert document == json.loads(done.stdout)
-    members = {name: document[name] for name in ("format", "format_version", "model", "num_layers", "num_query_heads", "prompts")}
-    assert members == {"format": "attest-head-weights", "format_version": 1, "model": "test/model", "num_layers": 3, "num_query_heads": HEADS, "prompts": 3}
+    members = {name: document[name] for name in ("format", "format_version", "model", "num_layers", "num_query_heads",
+                                                 "prompts")}
+    assert members == {"format": "attest-head-weights", "format_version": 1, "model": "test/model", "num_layers": 3,
+                       "num_query_heads": HEADS, "prompts": 3}
     assert list(document["layers"]) == ["0", "2"]
     assert [document["layers"][layer]["prompts"] for layer in ("0", "2")] == [2, 3]
     assert_near(document["layers"]["0"]["weights"], (p[0] + r[0]) / 2, rel=DOUBLE)
@@ -82,7 +88,8 @@ def test_a_study_with_a_file_is_that_with_such_gradients(made):
     assert "weighted_error is of 2 of the model's 3 layers" in done.stderr and "not used" not in done.stderr
     with h5py.File(plain, "r+") as file:
         for layer in LAYERS:
-            file[f"samples/s/layers/{layer}/head_gradient"] = np.tile(np.float32(weights[str(layer)]["weights"]), (len(POSITIONS), 1))
+            file[f"samples/s/layers/{layer}/head_gradient"] = np.tile(np.float32(weights[str(layer)]["weights"]),
+                                                                      (len(POSITIONS), 1))
     run(plain, "-o", folder / "own.h5")
     with h5py.File(folder / "file.h5") as file, h5py.File(folder / "own.h5") as own:
         for name in ("weighted_error_head", "weighted_error"):
@@ -100,7 +107,8 @@ def test_a_study_with_a_file_is_that_with_such_gradients(made):
 def test_layers_without_gradients_are_said(made):
     folder, _ = made
     done = run(folder / "a.h5", "-o", folder / "r.h5")
-    assert "1 of 4 layers of its samples have no head gradients; weighted_error is not defined in a sample" in done.stderr
+    assert "1 of 4 layers of its samples have no head gradients; weighted_error is not defined in a sample" \
+        in done.stderr
 
 
 def test_other_weights_are_another_study(made):
@@ -121,8 +129,10 @@ def test_other_weights_are_another_study(made):
     ({"layers": {"0": {"weights": [1, 1, 1, 1]}}}, "has no weights of layer 2, which"),
     ({"layers": {"3": {"weights": [1, 1, 1, 1]}}}, "layers.3 has no number of a layer from 0 to 2 as its name"),
     ({"layers": {"02": {"weights": [1, 1, 1, 1]}}}, "layers.02 has no number of a layer from 0 to 2 as its name"),
-    ({"layers": {"0": {"weights": [1, 1, -1, 1]}}}, "layers.0.weights is a list, expected a list of numbers of at least 0"),
-    ({"layers": {"0": {"weights": [1, 1, 1e39, 1]}}}, "expected a list of 4 numbers, one of each query head that float32 holds"),
+    ({"layers": {"0": {"weights": [1, 1, -1, 1]}}}, "layers.0.weights is a list, expected a list of numbers of at "
+                                                    "least 0"),
+    ({"layers": {"0": {"weights": [1, 1, 1e39, 1]}}}, "expected a list of 4 numbers, one of each query head that "
+                                                      "float32 holds"),
     ({"layers": {"0": [1, 1, 1, 1]}}, "layers.0"),
     ({"layers": None}, "layers"),
     ({"format": "attest-recommendation"}, 'format is "attest-recommendation", expected "attest-head-weights"'),
@@ -134,7 +144,8 @@ def test_wrong_files_are_refused(made, change, sentence):
     attest("weights", folder / "a.h5", "-o", folder / "w.json")
     (folder / "w.json").write_text(json.dumps(json.loads((folder / "w.json").read_text()) | change))
     done = run(write_dump(folder / "plain.h5", 9), "-o", folder / "r.h5", "--weights", folder / "w.json", expect=4)
-    assert sentence in done.stderr and str(folder / "w.json") in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert sentence in done.stderr and str(folder / "w.json") in done.stderr and done.stderr.count("\n") == 1, \
+        done.stderr
     assert not (folder / "r.h5").exists() and not (folder / "r.h5.partial").exists()
 
 
@@ -149,15 +160,19 @@ def test_what_is_no_such_file_is_refused(made, text):
 def test_what_attest_weights_refuses(made):
     folder, _ = made
     plain, out = write_dump(folder / "plain.h5", 9), folder / "w.json"
-    assert "no layer has head gradients, which 'attest capture --head-weights' adds" in attest("weights", plain, "-o", out, expect=4).stderr
+    assert "no layer has head gradients, which 'attest capture --head-weights' adds" \
+        in attest("weights", plain, "-o", out, expect=4).stderr
     other = write_dump(folder / "other.h5", 9, num_layers=5)
     add_gradients(other, 1)
-    assert "is of 'test/model' with 5 layers of 4 query heads, expected the model of" in attest("weights", folder / "a.h5", other, "-o", out, expect=4).stderr
-    assert "no dump has a sample 'x'" in attest("weights", folder / "a.h5", "-o", out, "--samples", "x", expect=2).stderr
+    assert "is of 'test/model' with 5 layers of 4 query heads, expected the model of" \
+        in attest("weights", folder / "a.h5", other, "-o", out, expect=4).stderr
+    assert "no dump has a sample 'x'" in attest("weights", folder / "a.h5", "-o", out, "--samples", "x",
+                                                expect=2).stderr
     attest("weights", folder / "a.h5", "-o", folder / "a.h5", "--force", expect=2)
     attest("weights", folder / "missing.h5", "-o", out, expect=4)
     again = folder / "." / "a.h5"
-    assert "are the same dump, expected each once" in attest("weights", folder / "a.h5", again, "-o", out, expect=2).stderr
+    assert "are the same dump, expected each once" in attest("weights", folder / "a.h5", again, "-o", out,
+                                                             expect=2).stderr
     assert "--keep-dense: '3000000000' is not a whole number from 1 to 2147483647" in attest(
         "weights", folder / "a.h5", "-o", out, "--keep-dense", 3_000_000_000, expect=2).stderr
     assert not out.exists()
@@ -170,7 +185,8 @@ def test_what_attest_weights_refuses(made):
 def weighted_error(path):
     """The prompts' [N, S] from the heads' cells, in plain numpy."""
     with h5py.File(path) as file:
-        return [np.sqrt((sample["recent/weighted_error_head"][:].astype(float) ** 2).sum(2)).sum(0) for sample in file["dumps/0/samples"].values()]
+        return [np.sqrt((sample["recent/weighted_error_head"][:].astype(float) ** 2).sum(2)).sum(0)
+                for sample in file["dumps/0/samples"].values()]
 
 
 def test_a_column_of_the_whole_model(made):
@@ -180,13 +196,16 @@ def test_a_column_of_the_whole_model(made):
     rows = json.loads(attest("table", folder / "r.h5", "--metrics", columns, "--format", "json").stdout)["rows"]
     want = weighted_error(folder / "r.h5")[0]
     for s, row in enumerate(rows):
-        assert_near([row[f"weighted_error.{name}"] for name in ("max", "mean", "count")], [want[:, s].max(), want[:, s].mean(), 3],
+        assert_near([row[f"weighted_error.{name}"] for name in ("max", "mean", "count")],
+                    [want[:, s].max(), want[:, s].mean(), 3],
                     rel=FLOAT32)
     for split in "layer", "head":
         done = attest("table", folder / "r.h5", "--by", split, "--metrics", "weighted_error", expect=2)
-        assert f"--by {split}: 'weighted_error' is of all layers together; 'weighted_error_head' has its parts" in done.stderr
+        assert f"--by {split}: 'weighted_error' is of all layers together; 'weighted_error_head' has its parts" \
+            in done.stderr
     run(write_dump(folder / "plain.h5", 9), "-o", folder / "plain-r.h5")
-    assert "takes head gradients or --weights" in attest("table", folder / "plain-r.h5", "--metrics", "weighted_error", expect=4).stderr
+    assert "takes head gradients or --weights" in attest("table", folder / "plain-r.h5", "--metrics", "weighted_error",
+                                                         expect=4).stderr
 
 
 def test_a_target_of_the_whole_model(tmp_path):
@@ -221,11 +240,15 @@ def test_a_target_of_the_whole_model(tmp_path):
             n, s = POSITIONS.index(cell["query_position"]), group["settings"][:].tolist().index(cell["setting"])
             parts = group["weighted_error_head"][:, n, :, s]
             assert cell["value"] == pytest.approx(parts[LAYERS.index(cell["layer"]), cell["head"]])
-            assert (parts > cell["value"]).sum() < 3 and cell["row_value"] == pytest.approx(group["weighted_error"][n, s])
+            assert (parts > cell["value"]).sum() < 3 and cell["row_value"] == pytest.approx(
+                group["weighted_error"][n, s])
             assert cell["row_value"] > worst[:, 1].max() and "enough" in cell
     largest = found[0]
-    sentence = (f"layer {largest['layer']}, head {largest['head']}, prompt {largest['prompt']}, query {largest['query_position']}: "
-                f"weighted_error_head {largest['value']:.6g} in a row with weighted_error {largest['row_value']:.6g} > ")
+    sentence = (
+        f"layer {largest['layer']}, head {largest['head']}, prompt {largest['prompt']}, query "
+        f"{largest['query_position']}: "
+                f"weighted_error_head {largest['value']:.6g} in a row with weighted_error "
+                f"{largest['row_value']:.6g} > ")
     assert sentence in attest("validate", tmp_path / "r.h5", "--target", target).stdout
     assert [c["value"] for c in found] == sorted((c["value"] for c in found), reverse=True)
 
@@ -239,15 +262,19 @@ def test_the_heaviest_kv_heads_as_an_option(made):
     order = sorted(squares, key=lambda head: -squares[head])
     done = attest("weights", folder / "a.h5", folder / "b.h5", "-o", folder / "w.json", "--keep-dense", 3)
     option = "dense_heads=" + "+".join(order[:3])
-    assert done.stdout.splitlines()[-1] == f"{option}: the option with which a selector leaves the 3 heaviest of its 4 KV heads exact"
-    assert json.loads(attest("weights", folder / "a.h5", folder / "b.h5", "-o", folder / "w.json", "--keep-dense", 3, "--json", "--force").stdout)["dense_heads"] == "+".join(order[:3])
+    assert done.stdout.splitlines()[-1] == (f"{option}: the option with which a selector leaves the 3 heaviest of its "
+                                            "4 KV heads exact")
+    assert json.loads(attest("weights", folder / "a.h5", folder / "b.h5", "-o", folder / "w.json", "--keep-dense", 3,
+                             "--json", "--force").stdout)["dense_heads"] == "+".join(order[:3])
     assert "dense_heads" not in json.loads((folder / "w.json").read_text())
     done = attest("weights", folder / "a.h5", "-o", folder / "x.json", "--keep-dense", 5, expect=2)
-    assert "--keep-dense is 5, and the dumps have weights of 4 KV heads" in done.stderr and not (folder / "x.json").exists()
+    assert "--keep-dense is 5, and the dumps have weights of 4 KV heads" in done.stderr \
+        and not (folder / "x.json").exists()
     # The option makes these heads exact, and leaves the others as they are.
     errors = {}
     for name, selector in (("plain", "recent=streaming_llm"), ("kept", f"recent=streaming_llm:{option}")):
-        attest("run", folder / "b.h5", "-o", folder / f"{name}.h5", "--device", "cpu", "--selector", selector, "--budget", "16,25%")
+        attest("run", folder / "b.h5", "-o", folder / f"{name}.h5", "--device", "cpu", "--selector", selector,
+               "--budget", "16,25%")
         with h5py.File(folder / f"{name}.h5") as file:
             errors[name] = file["dumps/0/samples/r/recent/weighted_error_head"][:]
     for y, layer in enumerate(LAYERS):
@@ -258,9 +285,11 @@ def test_the_heaviest_kv_heads_as_an_option(made):
 
 
 @pytest.mark.parametrize("heads, sentence", [
-    ("9:0", "option 'dense_heads' has 9:0, and the model of"), ("2:2", "option 'dense_heads' has 2:2, and layer 2 has 2 KV heads"),
+    ("9:0", "option 'dense_heads' has 9:0, and the model of"), ("2:2", "option 'dense_heads' has 2:2, and layer 2 has "
+                                                                       "2 KV heads"),
     ("2-1", "option 'dense_heads' is '2-1', expected KV heads as LAYER:HEAD joined by '+', such as 7:1+5:0")])
 def test_dense_heads_that_the_model_lacks_are_refused(made, heads, sentence):
     folder, _ = made
-    done = attest("run", folder / "b.h5", "-o", folder / "r.h5", "--device", "cpu", "--selector", f"streaming_llm:dense_heads={heads}", expect=2)
+    done = attest("run", folder / "b.h5", "-o", folder / "r.h5", "--device", "cpu", "--selector",
+                  f"streaming_llm:dense_heads={heads}", expect=2)
     assert sentence in done.stderr and not (folder / "r.h5").exists()

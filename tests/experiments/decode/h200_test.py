@@ -16,7 +16,8 @@ def measured(method, length, batch, scan=None, **setting):
     found = [
         m
         for m in RECORD["measurements"]
-        if (m["method"], m["length"], m["batch"]) == (method, length, batch) and m["launches"] != "split" and scan in (None, m["scan"])
+        if (m["method"], m["length"], m["batch"]) == (method, length, batch) and m["launches"] != "split"
+        and scan in (None, m["scan"])
         and (not setting or [m["setting"]] == [{"kind": k, "value": v} for k, v in setting.items()])
     ]
     assert len(found) == 1, (method, length, batch, scan, setting)

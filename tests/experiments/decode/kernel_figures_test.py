@@ -9,7 +9,8 @@ import shutil
 import numpy as np
 import pytest
 from attest_program import attest
-from bench_maker import ABLATION, HEADS, LENGTHS, ablation, bench, depths, everything, latency, measurement, selection, write_bench
+from bench_maker import (ABLATION, HEADS, LENGTHS, ablation, bench, depths, everything, latency, measurement, selection,
+                         write_bench)
 from csv_rows import read_csv
 
 NUMBER = 1e-8  # relative tolerance: ten digits in the csv
@@ -37,7 +38,8 @@ def chosen(document, **wanted):
     if "setting" in wanted:
         wanted["setting"] = dict(zip(("kind", "value"), wanted["setting"]))
     experiment = wanted.pop("experiment", None)
-    return [m for m in document["measurements"] if all(m[k] == v for k, v in wanted.items()) and (experiment is None or experiment in m["experiments"])]
+    return [m for m in document["measurements"] if all(m[k] == v for k, v in wanted.items())
+            and (experiment is None or experiment in m["experiments"])]
 
 
 def mean(measurements, *keys):
@@ -56,7 +58,8 @@ def speed_up(document, ours, method):
 def times(ours):
     medians = [m["median_microseconds"] for m in ours]
     floor = mean(ours, "floor_microseconds")
-    return {"layers": len(ours), "us": np.mean(medians), "us_low": min(medians), "us_high": max(medians), "floor_us": floor, "floor_ratio": np.mean(medians) / floor,
+    return {"layers": len(ours), "us": np.mean(medians), "us_low": min(medians), "us_high": max(medians),
+            "floor_us": floor, "floor_ratio": np.mean(medians) / floor,
             "keep_ratio": mean(ours, "keep_ratio")}
 
 
@@ -87,17 +90,23 @@ def test_kernel_latency_is_what_the_measurements_say(made):
     for row, line in zip(rows, printed, strict=True):
         value = None if row["value"] == "nan" else float(row["value"])
         length, batch = int(row["length"]), int(row["batch"])
-        ours = chosen(document, experiment="kernel_latency", method=row["method"], length=length, batch=batch, setting=(row["setting"], value or 0))
+        ours = chosen(document, experiment="kernel_latency", method=row["method"], length=length, batch=batch,
+                      setting=(row["setting"], value or 0))
         assert len(ours) == (1 if row["method"].startswith("sdpa") else 3)
         papers = batch == 1 and length == LENGTHS[-1] and row["setting"] in ("delta", "none")
         expected = times(ours) | {
-            "io_ratio": mean(ours, "io_ratio"), "io_limit": 1 / mean(ours, "io_ratio"), "over_flash": speed_up(document, ours, "sdpa_flash"),
-            "over_cudnn": speed_up(document, ours, "sdpa_cudnn"), "replay_low": min(min(m["microseconds"]) for m in ours), "replay_high": max(max(m["microseconds"]) for m in ours),
+            "io_ratio": mean(ours, "io_ratio"), "io_limit": 1 / mean(ours, "io_ratio"),
+            "over_flash": speed_up(document, ours, "sdpa_flash"),
+            "over_cudnn": speed_up(document, ours, "sdpa_cudnn"),
+            "replay_low": min(min(m["microseconds"]) for m in ours),
+            "replay_high": max(max(m["microseconds"]) for m in ours),
             "paper_rtx4090_us": PAPERS_US.get((row["method"], value), math.nan) if papers else math.nan,
-            "paper_rtx4090_over_flash": PAPERS_SPEED_UP.get(value, math.nan) if papers and row["method"] == "ffd" else math.nan}
+            "paper_rtx4090_over_flash": PAPERS_SPEED_UP.get(value, math.nan) if papers and row["method"] == "ffd"
+            else math.nan}
         same(row, expected)
         same(line, expected | {"length": length, "batch": batch})
-    assert {row["curve"] for row in rows} >= {"FFD delta 5 batch 1", "FFD keep 27 % batch 8", "skip_softmax factor 0.001 batch 1", "SDPA cuDNN batch 8"}
+    assert {row["curve"] for row in rows} >= {"FFD delta 5 batch 1", "FFD keep 27 % batch 8",
+                                              "skip_softmax factor 0.001 batch 1", "SDPA cuDNN batch 8"}
 
 
 def test_the_summary_is_of_the_times(made):
@@ -107,18 +116,23 @@ def test_the_summary_is_of_the_times(made):
     assert len(summary) == 2 * 7
     for line in summary:
         mine = [r for r in rows if r["curve"] == f"{line['method']} batch {line['batch']}"]
-        papers = {("FFD delta 5", "1"): (7.33, 11.63), ("FFD delta 7", "1"): (6.18, math.nan)}.get((line["method"], line["batch"]), (math.nan, math.nan))
+        papers = {("FFD delta 5", "1"): (7.33, 11.63), ("FFD delta 7", "1"): (6.18, math.nan)}.get(
+            (line["method"], line["batch"]), (math.nan, math.nan))
         expected = {"lengths": 7, "paper_rtx4090_mean": papers[0], "paper_rtx4090_peak": papers[1],
-                    "floor_ratio_least": min(float(r["floor_ratio"]) for r in mine), "floor_ratio_largest": max(float(r["floor_ratio"]) for r in mine)}
+                    "floor_ratio_least": min(float(r["floor_ratio"]) for r in mine),
+                    "floor_ratio_largest": max(float(r["floor_ratio"]) for r in mine)}
         for baseline in ("flash", "cudnn"):
             peak = max(mine, key=lambda r: float(r[f"over_{baseline}"]))
-            expected |= {f"mean_over_{baseline}": np.mean([float(r[f"over_{baseline}"]) for r in mine]), f"peak_over_{baseline}": float(peak[f"over_{baseline}"]),
-                         f"peak_length_{baseline}": float(peak["length"]), f"io_limit_{baseline}": float(peak["io_limit"])}
+            expected |= {f"mean_over_{baseline}": np.mean([float(r[f"over_{baseline}"]) for r in mine]),
+                         f"peak_over_{baseline}": float(peak[f"over_{baseline}"]),
+                         f"peak_length_{baseline}": float(peak["length"]),
+                         f"io_limit_{baseline}": float(peak["io_limit"])}
         same(line, expected)
 
 
 def peak_recall(document, row):
-    ours = chosen(document, experiment="kernel_latency", method="ffd", length=int(row["length"]), batch=int(row["batch"]), setting=(row["setting"], float(row["value"])))
+    ours = chosen(document, experiment="kernel_latency", method="ffd", length=int(row["length"]),
+                  batch=int(row["batch"]), setting=(row["setting"], float(row["value"])))
     return mean(ours, "fidelity", "recall_mean")
 
 
@@ -130,14 +144,18 @@ def curves_of(script):
 
 def test_deltas_and_shares_are_figures_of_their_own(made, tmp_path):
     _, _, out, report = made
-    assert [f["name"] for f in report["experiments"][0]["figures"]] == ["kernel_latency", "kernel_latency_speedup", "kernel_latency_keep", "kernel_latency_speedup_keep"]
-    deltas, keeps, dense = {"FFD delta 5", "FFD delta 7"}, {"FFD keep 2 %", "FFD keep 6 %", "FFD keep 27 %", "FFD keep 100 %"}, {"SDPA flash", "SDPA cuDNN"}
+    assert [f["name"] for f in report["experiments"][0]["figures"]] == ["kernel_latency", "kernel_latency_speedup",
+                                                                        "kernel_latency_keep",
+                                                                        "kernel_latency_speedup_keep"]
+    deltas, keeps, dense = {"FFD delta 5", "FFD delta 7"}, {"FFD keep 2 %", "FFD keep 6 %", "FFD keep 27 %",
+                                                            "FFD keep 100 %"}, {"SDPA flash", "SDPA cuDNN"}
     skip = {"skip_softmax factor 0.001"}
     for name, curves in {"kernel_latency": deltas | skip | dense, "kernel_latency_keep": keeps | skip | dense,
                          "kernel_latency_speedup": deltas | skip, "kernel_latency_speedup_keep": keeps | skip}.items():
         assert curves_of(out / f"{name}.gp") == curves, name
     titles = re.findall(r"'(\([a-z]\) batch \d+)'", (out / "kernel_latency_speedup.gp").read_text())
-    assert titles == ["(a) batch 1", "(b) batch 1", "(c) batch 8", "(d) batch 8"], "a row of panels is a batch size, beside each other its baselines"
+    assert titles == ["(a) batch 1", "(b) batch 1", "(c) batch 8", "(d) batch 8"], ("a row of panels is a batch size, "
+                                                                                    "beside each other its baselines")
     document = bench([m for m in latency() if m["setting"]["kind"] != "delta"])
     alone = said(write_bench(tmp_path / "b.json", document), "-o", tmp_path / "out")
     assert [f["name"] for f in alone["experiments"][0]["figures"]] == ["kernel_latency", "kernel_latency_speedup"]
@@ -151,7 +169,8 @@ def test_findings_quote_the_csv(made):
     for baseline, column in (("SDPA flash", "over_flash"), ("SDPA cuDNN", "over_cudnn")):
         peak = max(ffd, key=lambda r: float(r[column]))
         assert f"The largest speed-up over {baseline} is {float(peak[column]):.2f}x" in sentences
-        assert f"at {int(peak['length']) // 1024}K tokens, batch {peak['batch']}; reading less gives at most 1/io = {float(peak['io_limit']):.2f}x there; mean recall is {peak_recall(made[0], peak):.4f}." in sentences
+        assert (f"at {int(peak['length']) // 1024}K tokens, batch {peak['batch']}; reading less gives at most 1/io = "
+                f"{float(peak['io_limit']):.2f}x there; mean recall is {peak_recall(made[0], peak):.4f}.") in sentences
         beyond = [r for r in ffd if float(r[column]) > float(r["io_limit"])]
         if beyond:
             assert f"{len(beyond)} of {len(ffd)} speed-ups of FFD over {baseline} exceed 1/io" in sentences
@@ -160,11 +179,14 @@ def test_findings_quote_the_csv(made):
         slower = [r for r in ffd if float(r[column]) < 1]
         assert (f"FFD is slower than {baseline} in {len(slower)} of {len(ffd)} cases" in sentences) == bool(slower)
     assert "FFD is slower than SDPA cuDNN" in sentences, "the case is not trivial"
-    assert "exceed 1/io, most that of FFD keep 100 %" in sentences and "SDPA flash is slow there, with 3.11 times its own floor" in sentences
+    assert "exceed 1/io, most that of FFD keep 100 %" in sentences and ("SDPA flash is slow there, with 3.11 times its "
+                                                                        "own floor") in sentences
     ratios = [float(r["floor_ratio"]) for r in ffd]
-    assert f"FFD takes {min(ratios):.2f} times its floor where it is nearest" in sentences and f"and {max(ratios):.2f} times" in sentences
+    assert f"FFD takes {min(ratios):.2f} times its floor where it is nearest" in sentences \
+        and f"and {max(ratios):.2f} times" in sentences
     by_5 = [float(r["over_flash"]) for r in ffd if r["curve"] == "FFD delta 5 batch 1"]
-    assert f"FFD delta 5, batch 1, is {np.mean(by_5):.2f}x as fast as SDPA flash on average over 7 lengths (paper, RTX 4090: 7.33x)." in sentences
+    assert (f"FFD delta 5, batch 1, is {np.mean(by_5):.2f}x as fast as SDPA flash on average over 7 lengths (paper, "
+            "RTX 4090: 7.33x).") in sentences
     assert "outputs differ by at most 0.0003 of their norm, log-sum-exps by 1e-05 nats, 0 of" in sentences
     assert "nan" not in sentences
 
@@ -177,16 +199,21 @@ def test_selection_overhead_is_what_the_measurements_say(made):
     us = [mean(chosen(document, method=r["method"]), "median_microseconds") for r in rows]
     for i, row in enumerate(rows):
         ours = chosen(document, method=row["method"])
-        same(row, times(ours) | {"ms_per_head": us[i] / HEADS / 1000, "over_topdelta": us[i] / us[0], "paper_rtx4090_ms_per_head": papers[i],
-                                 "paper_rtx4090_keep_ratio": [0.273, 0.275, 0.273, 1][i], "paper_rtx4090_over_topdelta": papers[i] / papers[0]})
+        same(row, times(ours) | {"ms_per_head": us[i] / HEADS / 1000, "over_topdelta": us[i] / us[0],
+                                 "paper_rtx4090_ms_per_head": papers[i],
+                                 "paper_rtx4090_keep_ratio": [0.273, 0.275, 0.273, 1][i],
+                                 "paper_rtx4090_over_topdelta": papers[i] / papers[0]})
     sentences = "\n".join(texts(report))
-    assert f"top-p takes {us[2] / us[0]:.2f} times as long as top-delta selection (paper, RTX 4090: 25.3 times), both at 28.7 % of the tokens." in sentences
+    assert (f"top-p takes {us[2] / us[0]:.2f} times as long as top-delta selection (paper, RTX 4090: 25.3 times), both "
+            "at 28.7 % of the tokens.") in sentences
 
 
 def test_selection_at_other_shares_is_a_warning(tmp_path):
-    report = said(write_bench(tmp_path / "b.json", bench(selection(keeps=(0.1, 0.273), topp_keep=0.8))), "-o", tmp_path / "out")
+    report = said(write_bench(tmp_path / "b.json", bench(selection(keeps=(0.1, 0.273), topp_keep=0.8))), "-o",
+                  tmp_path / "out")
     rows = read_csv(tmp_path / "out/selection_overhead.csv")
-    assert [(r["method"], r["setting"]) for r in rows][:4] == [("ffd_scan", "keep 10 %"), ("block_topk", "keep 10 %"), ("token_topp", "keep 10 %"), ("ffd_scan", "keep 27.3 %")]
+    assert [(r["method"], r["setting"]) for r in rows][:4] == [("ffd_scan", "keep 10 %"), ("block_topk", "keep 10 %"),
+                                                               ("token_topp", "keep 10 %"), ("ffd_scan", "keep 27.3 %")]
     for i in (0, 3):  # each with the top-delta of its own setting
         same(rows[i + 1], {"over_topdelta": float(rows[i + 1]["us"]) / float(rows[i]["us"])})
     same(rows[-1], {"over_topdelta": float(rows[-1]["us"]) / float(rows[3]["us"])})
@@ -207,20 +234,29 @@ def test_quant_depth_is_what_the_measurements_say(made):
         scan, milliseconds, over = DEPTHS[row["configuration"]]
         ours = chosen(document, experiment="quant_depth", scan=scan, setting=settings[row["setting"]])
         assert len(ours) == 2
-        expected = times(ours) | fidelity(ours) | {"ms_per_head": mean(ours, "median_microseconds") / HEADS / 1000, "over_flash": speed_up(document, ours, "sdpa_flash"),
-                                                   "io_limit": 1 / mean(ours, "io_ratio"), "paper_rtx4090_ms_per_head": milliseconds, "paper_rtx4090_over_flash": over}
+        expected = times(ours) | fidelity(ours) | {"ms_per_head": mean(ours, "median_microseconds") / HEADS / 1000,
+                                                   "over_flash": speed_up(document, ours, "sdpa_flash"),
+                                                   "io_limit": 1 / mean(ours, "io_ratio"),
+                                                   "paper_rtx4090_ms_per_head": milliseconds,
+                                                   "paper_rtx4090_over_flash": over}
         same(row, expected | {"bits": int(scan[0]), "keeps_all": float(row["setting"] == "keep 100 %")})
         same(line, expected)
         by_place[row["setting"], int(scan[0])] = ours
-    ratios = lambda key, bits: [mean(by_place[setting, bits], key) / mean(by_place[setting, 2], key) for setting in settings]
+    ratios = lambda key, bits: [mean(by_place[setting, bits], key) / mean(by_place[setting, 2], key)
+                                for setting in settings]
     span = lambda key, bits: f"{min(ratios(key, bits)):.2f} to {max(ratios(key, bits)):.2f}"
-    assert (f"At 16K tokens, batch 1, at 3 settings, 4+8 takes {span('median_microseconds', 4)} times as long as 2+8, and 8+8 {span('median_microseconds', 8)} times "
-            f"(paper, RTX 4090: 1.91 and 3.87 times). They move {span('bytes', 4)} and {span('bytes', 8)} times the bytes." in texts(report))
+    assert (
+        f"At 16K tokens, batch 1, at 3 settings, 4+8 takes {span('median_microseconds', 4)} times as long as 2+8, and "
+        f"8+8 {span('median_microseconds', 8)} times "
+            f"(paper, RTX 4090: 1.91 and 3.87 times). They move {span('bytes', 4)} and {span('bytes', 8)} times the "
+            "bytes." in texts(report))
     floor = [mean(by_place["keep 100 %", bits], "fidelity", "lse_error_mean") for bits in (2, 4, 8)]
-    assert f"2+8, 4+8 and 8+8 is {floor[0]:.2g}, {floor[1]:.2g} and {floor[2]:.2g} nats: what no delta mends." in "\n".join(texts(report))
+    assert f"2+8, 4+8 and 8+8 is {floor[0]:.2g}, {floor[1]:.2g} and {floor[2]:.2g} nats: what no delta mends." \
+        in "\n".join(texts(report))
 
 
-PAPERS_ABLATION = [(17.43, 86.82, 25.87), (21.64, 90.39, 25.90), (14.80, 86.95, 25.83), (24.65, 90.40, 25.90), (21.21, 86.95, 25.83), (53.96, 90.40, 25.90)]
+PAPERS_ABLATION = [(17.43, 86.82, 25.87), (21.64, 90.39, 25.90), (14.80, 86.95, 25.83), (24.65, 90.40, 25.90),
+                   (21.21, 86.95, 25.83), (53.96, 90.40, 25.90)]
 
 
 def test_ablation_is_what_the_measurements_say(made):
@@ -231,28 +267,35 @@ def test_ablation_is_what_the_measurements_say(made):
     us = [mean(o, "median_microseconds") for o in ours]
     for i, row in enumerate(rows):
         speed, ruler, longbench = PAPERS_ABLATION[i]
-        same(row, times(ours[i]) | fidelity(ours[i]) | {"row": i + 1, "over_row_1": us[0] / us[i], "over_row_6": us[i] / us[5], "paper_rtx4090_tokens_per_second": speed,
-                                                        "paper_rtx4090_over_row_1": speed / 17.43, "paper_ruler": ruler, "paper_longbench": longbench})
+        same(row, times(ours[i]) | fidelity(ours[i]) | {"row": i + 1, "over_row_1": us[0] / us[i],
+                                                        "over_row_6": us[i] / us[5],
+                                                        "paper_rtx4090_tokens_per_second": speed,
+                                                        "paper_rtx4090_over_row_1": speed / 17.43, "paper_ruler": ruler,
+                                                        "paper_longbench": longbench})
     sentences = "\n".join(texts(report))
     for a, b in ((0, 5), (2, 4), (3, 5), (0, 2), (1, 3)):
-        assert f"{us[a] / us[b]:.2f}x (rows {a + 1} and {b + 1}; paper: {PAPERS_ABLATION[b][0] / PAPERS_ABLATION[a][0]:.2f}x)" in sentences
+        assert (f"{us[a] / us[b]:.2f}x (rows {a + 1} and {b + 1}; paper: "
+                f"{PAPERS_ABLATION[b][0] / PAPERS_ABLATION[a][0]:.2f}x)") in sentences
 
 
 def test_ablation_of_two_deltas_and_a_missing_row(tmp_path):
-    """Top-k has the budget of each layer: its settings differ between layers, and each goes to the delta that keeps as much."""
+    """Top-k has the budget of each layer: its settings differ between layers, and each goes to the delta that keeps as
+    much."""
     document = bench(ablation(deltas=(5.0, 7.0), left_out=(3,)))
     for m in document["measurements"]:
         if m["rule"] == "topk":
             m["setting"]["value"] = m["keep_ratio"]
     report = said(write_bench(tmp_path / "b.json", document), "-o", tmp_path / "out")
     rows = read_csv(tmp_path / "out/ablation.csv")
-    assert [(r["row"], r["setting"]) for r in rows] == [(str(i), d) for d in ("delta 5", "delta 7") for i in range(1, 7)]
+    assert [(r["row"], r["setting"]) for r in rows] == [(str(i), d) for d in ("delta 5", "delta 7")
+                                                        for i in range(1, 7)]
     for row in rows:
         if row["row"] == "3":
             same(row, {"us": math.nan, "layers": 0, "over_row_1": math.nan, "length": 16384, "batch": 1})
             continue
         keep = {"delta 5": 0.10, "delta 7": 0.14}[row["setting"]]
-        ours = [m for m in chosen(document, scan=row["scan"], rule=row["rule"], launches=row["launches"]) if m["keep_ratio"] == pytest.approx(keep * (1 + 0.1 * m["layer"]))]
+        ours = [m for m in chosen(document, scan=row["scan"], rule=row["rule"], launches=row["launches"])
+                if m["keep_ratio"] == pytest.approx(keep * (1 + 0.1 * m["layer"]))]
         assert len(ours) == 2
         same(row, times(ours))
     assert "At 16K tokens, batch 1, delta 7, row 3 (2-bit, topk, split) was not measured." in texts(report)
@@ -260,20 +303,24 @@ def test_ablation_of_two_deltas_and_a_missing_row(tmp_path):
 
 
 def test_several_machines_are_rows_of_panels(tmp_path):
-    paths = [write_bench(tmp_path / f"{name}.json", everything(gpu=gpu)) for name, gpu in (("b", "NVIDIA H200"), ("c", "NVIDIA H100 80GB HBM3"))]
+    paths = [write_bench(tmp_path / f"{name}.json", everything(gpu=gpu))
+             for name, gpu in (("b", "NVIDIA H200"), ("c", "NVIDIA H100 80GB HBM3"))]
     report = said(*paths, "-o", tmp_path / "out")
     assert [e["study"] for e in report["experiments"]] == ["H200; H100 80GB HBM3"] * 4
     for name in ("kernel_latency", "kernel_latency_times", "quant_depth", "selection_overhead", "ablation"):
         assert {r["study"] for r in read_csv(tmp_path / f"out/{name}.csv")} == {"H200", "H100 80GB HBM3"}
     captions = (tmp_path / "out/captions.md").read_text()
     for gpu in ("NVIDIA H200", "NVIDIA H100 80GB HBM3"):
-        assert f"{gpu} (driver 580.65.06, CUDA 13.0, 1980 MHz, copies 4 TB/s), layers of dump.h5 (tiny) with 32 query heads, 8 KV heads, head_dim 128; bench " in captions
+        assert (f"{gpu} (driver 580.65.06, CUDA 13.0, 1980 MHz, copies 4 TB/s), layers of dump.h5 (tiny) with 32 query "
+                "heads, 8 KV heads, head_dim 128; bench ") in captions
 
 
 def test_two_benches_of_one_gpu_have_their_files_names(tmp_path):
-    paths = [write_bench(tmp_path / f"{name}.json", bench(latency(layers=layers))) for name, layers in (("one", (0,)), ("two", (1,)))]
+    paths = [write_bench(tmp_path / f"{name}.json", bench(latency(layers=layers)))
+             for name, layers in (("one", (0,)), ("two", (1,)))]
     assert said(*paths, "-o", tmp_path / "out")["experiments"][0]["study"] == "H200 (one); H200 (two)"
-    assert f"{paths[0]} and {paths[0]} hold the same bench" in figures(paths[0], paths[0], "-o", tmp_path / "no", expect=2).stderr
+    assert f"{paths[0]} and {paths[0]} hold the same bench" in figures(paths[0], paths[0], "-o", tmp_path / "no",
+                                                                       expect=2).stderr
 
 
 def test_the_axes_of_machines_are_the_same(tmp_path):
@@ -287,18 +334,22 @@ def test_the_axes_of_machines_are_the_same(tmp_path):
 
 
 def test_what_is_missing_is_named_with_options(tmp_path):
-    only = write_bench(tmp_path / "b.json", bench(latency(lengths=[4096, 8192], cudnn=False), left_out=[("sdpa_cudnn", "this LibTorch has no cuDNN")]))
+    only = write_bench(tmp_path / "b.json", bench(latency(lengths=[4096, 8192], cudnn=False),
+                                                  left_out=[("sdpa_cudnn", "this LibTorch has no cuDNN")]))
     report = said(only, "-o", tmp_path / "out")
     skipped = {s["experiment"]: s for s in report["skipped"]}
     assert set(skipped) == {"selection_overhead", "quant_depth", "ablation"}
-    assert all(s["command"] == "attest bench kernel" and s["run_options"].startswith("--only ") for s in skipped.values())
+    assert all(s["command"] == "attest bench kernel" and s["run_options"].startswith("--only ")
+               for s in skipped.values())
     assert "sdpa_cudnn was not measured: this LibTorch has no cuDNN." in texts(report)
     assert "The bench has no SDPA cuDNN to compare with." in texts(report)
     assert all(math.isnan(float(r["over_cudnn"])) for r in read_csv(tmp_path / "out/kernel_latency.csv"))
     said_so = figures(only, "-o", tmp_path / "text").stdout
-    assert "left out: ablation (H200): needs ffd under top-delta with split and with fused launches; attest bench kernel --only ablation " in said_so
+    assert ("left out: ablation (H200): needs ffd under top-delta with split and with fused launches; attest bench "
+            "kernel --only ablation ") in said_so
     refused = figures(only, "-o", tmp_path / "none", "--only", "ablation", expect=4)
-    assert "the results support no figure: ablation needs ffd under top-delta" in refused.stderr and not (tmp_path / "none").exists()
+    assert "the results support no figure: ablation needs ffd under top-delta" in refused.stderr \
+        and not (tmp_path / "none").exists()
 
 
 def test_options_name_what_bench_kernel_has(tmp_path):
@@ -317,7 +368,8 @@ def test_options_name_what_bench_kernel_has(tmp_path):
 def test_one_length_has_tables_and_no_curve(tmp_path):
     report = said(write_bench(tmp_path / "b.json", bench(latency(lengths=[4096]))), "-o", tmp_path / "out")
     latency_result = report["experiments"][0]
-    assert latency_result["figures"] == [] and [t["name"] for t in latency_result["tables"]] == ["kernel_latency_times", "kernel_latency_summary"]
+    assert latency_result["figures"] == [] and [t["name"] for t in latency_result["tables"]] == [
+        "kernel_latency_times", "kernel_latency_summary"]
     assert any(text.startswith("There is no curve: 4K tokens is the only length.") for text in texts(report))
 
 
@@ -333,8 +385,10 @@ def test_results_and_benches_stand_in_any_order(made, tmp_path):
     report = said(renamed, results, "-o", tmp_path / "out", "--only", "layer_sparsity,ablation")
     assert [e["experiment"] for e in report["experiments"]] == ["layer_sparsity", "ablation"]
     alone = said(results, "-o", tmp_path / "alone", "--only", "layer_sparsity,ablation")
-    assert alone["skipped"] == [{"experiment": "ablation", "study": "", "reason": "needs a file of attest bench kernel", "run_options": "", "command": "attest bench kernel"}]
-    assert "ablation" not in figures(results, "-o", tmp_path / "quiet").stdout, "without a bench nothing is said of kernels"
+    assert alone["skipped"] == [{"experiment": "ablation", "study": "", "reason": "needs a file of attest bench kernel",
+                                 "run_options": "", "command": "attest bench kernel"}]
+    assert "ablation" not in figures(results, "-o", tmp_path / "quiet").stdout, ("without a bench nothing is said of "
+                                                                                 "kernels")
     page = tmp_path / "report.html"
     attest("report", results, renamed, "-o", page, "--only", "layer_sparsity,ablation")
     assert "Component-wise ablation" in page.read_text() and "bench_without_suffix" in page.read_text()
@@ -350,7 +404,8 @@ def test_the_catalogue_has_them():
 
 def test_scales_of_the_axes(made, tmp_path):
     _, path, out, _ = made
-    assert "; set logscale y" in (out / "kernel_latency.gp").read_text() and "'4K' 4096" in (out / "kernel_latency.gp").read_text()
+    assert "; set logscale y" in (out / "kernel_latency.gp").read_text() \
+        and "'4K' 4096" in (out / "kernel_latency.gp").read_text()
     figures(path, "-o", tmp_path / "out", "--linear")
     for name in ("kernel_latency", "kernel_latency_speedup"):
         assert "; set logscale" not in (tmp_path / f"out/{name}.gp").read_text()
@@ -359,14 +414,18 @@ def test_scales_of_the_axes(made, tmp_path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (lambda d: d.update(format="other"), 'format is "other", expected one of "attest-kernel-bench", "attest-model-bench"'),
+        (lambda d: d.update(format="other"), 'format is "other", expected one of "attest-kernel-bench", '
+                                             '"attest-model-bench"'),
         (lambda d: d.update(format_version=2), "format_version is 2, expected "),
         (lambda d: d.pop("machine"), "machine is missing, expected an object"),
         (lambda d: d["measurements"][0].update(method="magic"), 'measurements[0].method is "magic", expected one of '),
-        (lambda d: d["measurements"][1].update(length=-5), "measurements[1].length is -5, expected a whole number from 1 "),
-        (lambda d: d["measurements"][1].update(io_ratio="much"), 'measurements[1].io_ratio is "much", expected a number '),
+        (lambda d: d["measurements"][1].update(length=-5), "measurements[1].length is -5, expected a whole number from "
+                                                           "1 "),
+        (lambda d: d["measurements"][1].update(io_ratio="much"), 'measurements[1].io_ratio is "much", expected a '
+                                                                 'number '),
         (lambda d: d.update(measurements={}), "measurements is an object, expected a list"),
-        (lambda d: d.update(measurements=[dict(d["measurements"][0], length=i + 1) for i in range(1001)]), "measurements are of 1001 different methods, settings, lengths or batch sizes, expected at most 1000"),
+        (lambda d: d.update(measurements=[dict(d["measurements"][0], length=i + 1) for i in range(1001)]),
+         "measurements are of 1001 different methods, settings, lengths or batch sizes, expected at most 1000"),
     ],
 )
 def test_a_malformed_bench_is_one_sentence_and_exit_4(change, message, tmp_path):
@@ -388,7 +447,9 @@ def test_what_is_no_bench_is_one_sentence(text, tmp_path):
 
 def test_odd_values_of_a_sound_file(tmp_path):
     """Nothing known but the times, no bytes, names of any characters, many batch sizes."""
-    document = bench(latency(lengths=[4096, 8192], batches=range(1, 30), layers=(0,)) + selection() + depths() + ablation(), gpu="A, \"B\"\n\x1b[31m")
+    document = bench(
+        latency(lengths=[4096, 8192], batches=range(1, 30), layers=(0,)) + selection() + depths() + ablation(),
+        gpu="A, \"B\"\n\x1b[31m")
     for m in document["measurements"]:
         m |= {"keep_ratio": None, "io_ratio": None, "fidelity": None, "bytes": 0, "floor_microseconds": 0}
     document["measurements"][0]["median_microseconds"] = None

@@ -1,4 +1,5 @@
-"""delta_validation: quality by delta, layer and head, and the smallest delta that meets a target, by numpy from the cells."""
+"""delta_validation: quality by delta, layer and head, and the smallest delta that meets a target, by numpy from the
+cells."""
 
 import itertools
 import math
@@ -12,8 +13,10 @@ TARGETS = {"recall_mean >= 0.99": ("recall", np.mean, lambda x: x >= 0.99),
            "recall_mean >= 0.999": ("recall", np.mean, lambda x: x >= 0.999),
            "lse_error_max <= 0.2": ("lse_error", np.max, lambda x: x <= 0.2),
            "lse_error_max <= 0.05": ("lse_error", np.max, lambda x: x <= 0.05)}
-QUANTITIES = {"recall_mean": ("recall", np.mean), "recall_min": ("recall", np.min), "lse_error_max": ("lse_error", np.max),
-              "lse_error_mean": ("lse_error", np.mean), "keep_ratio": ("keep_ratio", np.mean), "io_ratio": ("io_ratio", np.mean),
+QUANTITIES = {"recall_mean": ("recall", np.mean), "recall_min": ("recall", np.min),
+              "lse_error_max": ("lse_error", np.max),
+              "lse_error_mean": ("lse_error", np.mean), "keep_ratio": ("keep_ratio", np.mean),
+              "io_ratio": ("io_ratio", np.mean),
               "salient_ratio": ("salient_ratio", np.mean)}
 
 
@@ -32,15 +35,18 @@ def test_quality_by_delta_is_what_the_cells_say(study):
     path, out, _ = study
     rows = read_csv(out / "delta_validation.csv")
     assert [(row["label"], row["layer"], row["delta"]) for row in rows] == list(
-        itertools.product(["ffd", "log"], ["nan", "1", "2", "3"], ["1", "2.5", "5", "7", "inf"])), "dense layers are left out"
+        itertools.product(
+            ["ffd", "log"], ["nan", "1", "2", "3"], ["1", "2.5", "5", "7", "inf"])), "dense layers are left out"
     for row in rows:
         keep = (lambda layer: layer >= 1) if row["layer"] == "nan" else (lambda layer: layer == int(row["layer"]))
-        expected = {name: function(cells([path], row["label"], metric, row["delta"], keep)) for name, (metric, function) in QUANTITIES.items()}
+        expected = {name: function(cells([path], row["label"], metric, row["delta"], keep))
+                    for name, (metric, function) in QUANTITIES.items()}
         same(row, expected)
         assert number(row, "cells") == cells([path], row["label"], "recall", row["delta"], keep).size
         assert row["delta_unit"] == {"log": "log2"}.get(row["label"], "natural")
         if row["layer"] == "nan":
-            layers = [r for r in rows if (r["label"], r["delta"]) == (row["label"], row["delta"]) and r["layer"] != "nan"]
+            layers = [r for r in rows if (r["label"], r["delta"]) == (row["label"], row["delta"])
+                      and r["layer"] != "nan"]
             for name in QUANTITIES:
                 values = [number(r, name) for r in layers]
                 same(row, {f"{name}_layers_low": min(values), f"{name}_layers_high": max(values)})
@@ -80,16 +86,19 @@ def test_smallest_deltas_meet_their_targets(study):
 
 def test_table_is_that_of_model_and_layers(study):
     _, out, _ = study
-    heads = {(r["label"], r["layer"], r["target"]): r["delta"] for r in read_csv(out / "delta_validation_heads.csv") if r["head"] == "nan"}
+    heads = {(r["label"], r["layer"], r["target"]): r["delta"] for r in read_csv(out / "delta_validation_heads.csv")
+             if r["head"] == "nan"}
     table = read_csv(out / "delta_validation_targets.csv")
     assert [(r["label"], r["layer"]) for r in table] == [("ffd", "nan"), ("log", "nan")] + [("ffd", n) for n in "123"]
     for row in table:
-        assert {target: row[target] for target in TARGETS} == {target: heads[row["label"], row["layer"], target] for target in TARGETS}
+        assert {target: row[target] for target in TARGETS} == {target: heads[row["label"], row["layer"], target]
+                                                               for target in TARGETS}
 
 
 def test_findings_quote_the_csv(study):
     _, out, said = study
-    model = {r["target"]: r for r in read_csv(out / "delta_validation_heads.csv") if r["curve"].endswith("of the model") and r["label"] != "log"}
+    model = {r["target"]: r for r in read_csv(out / "delta_validation_heads.csv") if r["curve"].endswith("of the model")
+             and r["label"] != "log"}
     heads = [r for r in read_csv(out / "delta_validation_heads.csv") if r["head"] != "nan" and r["label"] != "log"]
     texts = findings(said)
     assert len(texts) == len(TARGETS) + 1
@@ -103,7 +112,8 @@ def test_findings_quote_the_csv(study):
             assert f"is {model[target]['delta']}" in text
             assert f": it keeps {100 * number(model[target], 'keep_ratio'):.1f} % of the tokens" in text
     five = next(r for r in read_csv(out / "delta_validation.csv") if r["layer"] == "nan" and r["delta"] == "5")
-    assert f"At delta 5 {100 * number(five, 'salient_ratio'):.2f} % of the tokens lie within delta of the peak" in texts[-1]
+    assert f"At delta 5 {100 * number(five, 'salient_ratio'):.2f} % of the tokens lie within delta of the peak" \
+        in texts[-1]
     assert f"keeps {100 * number(five, 'keep_ratio'):.1f} %" in texts[-1]
 
 
@@ -118,8 +128,10 @@ def small(tmp_path):
             for sample in file["dumps/0/samples"].values():
                 sample["ffd/lse_error"][...] = np.array(errors)[None, None]
         text = findings(make(path, tmp_path / "out", "delta_validation", "--force"))[3]
-        rows = [r for r in read_csv(tmp_path / "out/delta_validation_heads.csv") if r["target"] == "lse_error_max <= 0.05"]
-        return text, [r["delta"] for r in rows if r["head"] != "nan"], next(r["delta"] for r in rows if r["layer"] == "nan")
+        rows = [r for r in read_csv(tmp_path / "out/delta_validation_heads.csv")
+                if r["target"] == "lse_error_max <= 0.05"]
+        return text, [r["delta"] for r in rows if r["head"] != "nan"], next(r["delta"] for r in rows
+                                                                            if r["layer"] == "nan")
 
     return finding
 
@@ -128,11 +140,15 @@ def test_what_larger_deltas_miss_is_said(small):
     good, late, lost, never = [0.01, 0.01, 0.01], [0.2, 0.04, 0.03], [0.04, 0.03, 0.0516], [0.3, 0.2, 0.1]
     text, heads, model = small([good, late, lost, never])
     assert heads == ["1", "5", "1", "nan"] and model == "nan"
-    assert text == ("No studied delta of ffd up to 12 gives max LSE error ≤ 0.05 over all cells; 3 of 4 heads reach it at some studied delta, "
+    assert text == (
+        "No studied delta of ffd up to 12 gives max LSE error ≤ 0.05 over all cells; 3 of 4 heads reach it at some "
+        "studied delta, "
                     "1 of them not at all larger ones.")
     text, heads, model = small([good, late, lost, lost])
     assert heads == ["1", "5", "1", "1"] and model == "5"
-    assert text.startswith("The smallest studied delta of ffd with max LSE error ≤ 0.05 over all cells is 5, but not all larger ones give it: ")
+    assert text.startswith(
+        "The smallest studied delta of ffd with max LSE error ≤ 0.05 over all cells is 5, but not all larger ones give "
+        "it: ")
     assert text.endswith("; every head reaches it at some studied delta, 2 of them not at all larger ones.")
     text, heads, model = small([good, late, good, good])
     assert text.startswith("The smallest studied delta of ffd with max LSE error ≤ 0.05 over all cells is 5: it keeps ")
@@ -147,4 +163,5 @@ def test_heads_without_cells_are_not_counted(small):
 
 def test_what_is_missing_is_said(tmp_path):
     path = make_study(tmp_path, ["quest:dense_layers=0", "k=ffd:rule=topk"], "--budget", "256", samples=1, layers=1)
-    assert reason(path, tmp_path / "o", "delta_validation") == ("needs ffd with a grid of deltas", "--selector ffd --delta 1:12:0.5")
+    assert reason(path, tmp_path / "o", "delta_validation") == ("needs ffd with a grid of deltas",
+                                                                "--selector ffd --delta 1:12:0.5")

@@ -15,7 +15,8 @@ DELTA, BLOCK = 5.0, 128
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bound")
-    path = make_study(folder, ["exact", "ffd=ffd:bits=2,dense_layers=1"], "--delta", "3,5", tokens=1500, samples=2, layers=3)
+    path = make_study(folder, ["exact", "ffd=ffd:bits=2,dense_layers=1"], "--delta", "3,5", tokens=1500, samples=2,
+                      layers=3)
     spoil(path, "ffd", (), skipped=("synthetic-0001", 1))
     return path, folder / "out", make(path, folder / "out", "error_bound")
 
@@ -63,9 +64,11 @@ def expected(path):
                         keys = k[h * len(k) // len(row_q)]
                         hats, steps = thumbnails(keys[:covered])
                         query = row_q[h]
-                        heads.append((query, scale * keys[:visible].astype(np.float64) @ query, scale * hats @ query, steps))
+                        heads.append((query, scale * keys[:visible].astype(np.float64) @ query, scale * hats @ query,
+                                      steps))
                     threshold = [max(e[:BLOCK].max(), e[-BLOCK:].max()) - DELTA for _, _, e, _ in heads]
-                    kept = [(e.reshape(-1, BLOCK).max(axis=1) >= t) for (_, _, e, _), t in zip(heads, threshold, strict=True)]
+                    kept = [(e.reshape(-1, BLOCK).max(axis=1) >= t)
+                            for (_, _, e, _), t in zip(heads, threshold, strict=True)]
                     group_size = len(row_q) // len(k)
                     for h, (query, s, estimate, steps) in enumerate(heads):
                         first = h // group_size * group_size
@@ -77,14 +80,17 @@ def expected(path):
                         near = [(s[:covered] >= s.max() - (DELTA - m)) for m in lambdas]
                         records.setdefault(int(layer), []).append({
                             "alpha": np.sqrt(query @ query / len(query)), "sigma_eff_block": np.sqrt(variance.mean()),
-                            "sigma_eff_paper": np.sqrt(paper), "tail": group["scan_error_tail"][y, n, h].astype(np.float64),
+                            "sigma_eff_paper": np.sqrt(paper),
+                            "tail": group["scan_error_tail"][y, n, h].astype(np.float64),
                             "lower_tail": group["scan_error_lower_tail"][y, n, h].astype(np.float64),
-                            "tail_bound_block": np.minimum(1, 2 * by_block).mean(axis=0), "tail_bound_paper": np.minimum(1, 2 * one(paper)),
+                            "tail_bound_block": np.minimum(1, 2 * by_block).mean(axis=0),
+                            "tail_bound_paper": np.minimum(1, 2 * one(paper)),
                             "lower_tail_bound_block": by_block.mean(axis=0), "lower_tail_bound_paper": one(paper),
                             "salient": np.array([x.sum() for x in near]),
                             "missed": np.array([(x & (estimate < threshold[h])).sum() for x in near]),
                             "dropped": np.array([(x & ~union).sum() for x in near]),
-                            "missed_bound_block": np.array([np.repeat(by_block[:, i], BLOCK)[x].sum() for i, x in enumerate(near)]),
+                            "missed_bound_block": np.array(
+                                [np.repeat(by_block[:, i], BLOCK)[x].sum() for i, x in enumerate(near)]),
                             "missed_bound_paper": np.array([one(paper)[i] * x.sum() for i, x in enumerate(near)]),
                             "error": np.array([(np.abs(estimate - s[:covered]) >= m).mean() for m in lambdas])})
     return records
@@ -103,15 +109,18 @@ def test_bounds_and_misses_are_what_the_dump_says(study):
         own = records[1] + records[2] if row["layer"] == "nan" else records[int(row["layer"])]
         i = LAMBDAS.index(number(row, "lambda"))
         get = lambda name: np.array([record[name][i] for record in own])
-        means = ("tail", "lower_tail", "tail_bound_block", "tail_bound_paper", "lower_tail_bound_block", "lower_tail_bound_paper")
+        means = ("tail", "lower_tail", "tail_bound_block", "tail_bound_paper", "lower_tail_bound_block",
+                 "lower_tail_bound_paper")
         same(row, {name: get(name).mean() for name in means}, rel=FLOAT32)
-        same(row, {f"rows_above_bound_{form}": (get("tail") > get(f"tail_bound_{form}")).mean() for form in ("block", "paper")})
+        same(row, {f"rows_above_bound_{form}": (get("tail") > get(f"tail_bound_{form}")).mean()
+                   for form in ("block", "paper")})
         salient = get("salient").sum()
         assert number(row, "salient_tokens") == salient and number(row, "delta") == DELTA
         shares = ("missed", "dropped", "missed_bound_block", "missed_bound_paper")
         same(row, {name: get(name).sum() / salient if salient else np.nan for name in shares}, rel=FLOAT32)
         alpha = np.array([record["alpha"] for record in own])
-        same(row, {"alpha_mean": alpha.mean(), "alpha_min": alpha.min(), "alpha_max": alpha.max(), "rows": len(own)}, rel=FLOAT32)
+        same(row, {"alpha_mean": alpha.mean(), "alpha_min": alpha.min(), "alpha_max": alpha.max(), "rows": len(own)},
+             rel=FLOAT32)
         for name in ("sigma_eff_block", "sigma_eff_paper"):
             same(row, {name: np.mean([record[name] for record in own])}, rel=FLOAT32)
     assert sum(record["missed"].sum() for record in records[1] + records[2]) > 0, "not trivial"
@@ -123,13 +132,17 @@ def test_findings_quote_the_csv(study):
     one = next(r for r in rows if r["layer"] == "nan" and r["lambda"] == "1")
     texts = findings(said)
     percent = lambda column: f"{100 * number(one, column):.3g} %"
-    assert f"at least 1 nats for {percent('tail')} of the tokens; the bound allows {percent('tail_bound_block')}" in texts[0]
+    assert f"at least 1 nats for {percent('tail')} of the tokens; the bound allows {percent('tail_bound_block')}" \
+        in texts[0]
     above = [r for r in rows if r["layer"] != "nan" and number(r, "tail") > number(r, "tail_bound_block")]
     assert ("In no layer" in texts[1]) == (not above)
     if above:
         assert f"layer {above[0]['layer']} at {above[0]['lambda']}" in texts[1]
-    assert f"is {number(one, 'alpha_mean'):.3g} in the mean, from {number(one, 'alpha_min'):.3g} to {number(one, 'alpha_max'):.3g}" in texts[2]
-    assert re.search(rf"of {one['salient_tokens']} tokens within delta - 1 of the peak {re.escape(percent('missed'))} have", texts[3])
+    assert (f"is {number(one, 'alpha_mean'):.3g} in the mean, from {number(one, 'alpha_min'):.3g} to "
+            f"{number(one, 'alpha_max'):.3g}") in texts[2]
+    assert re.search(
+        rf"of {one['salient_tokens']} tokens within delta - 1 of the peak {re.escape(percent('missed'))} have",
+        texts[3])
 
 
 def test_a_dump_that_is_gone_or_changed_is_named(tmp_path):
@@ -137,7 +150,8 @@ def test_a_dump_that_is_gone_or_changed_is_named(tmp_path):
     dump = tmp_path / "r_dump.h5"
     whole = dump.read_bytes()
     dump.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    assert reason(path, tmp_path / "a", "error_bound") == (f"needs the dump of the study: {dump} has changed since the study", "")
+    assert reason(path, tmp_path / "a", "error_bound") == (f"needs the dump of the study: {dump} has changed since the "
+                                                           "study", "")
     dump.write_bytes(whole + b"x")
     assert f"it has {len(whole) + 1} bytes" in reason(path, tmp_path / "b", "error_bound")[0]
     dump.unlink()

@@ -9,7 +9,8 @@ from study_maker import blocks, figures, make, read_csv, same
 from results_maker import ffd, quest, selector
 
 ORACLE = selector("oracle", "topdelta", "delta", granularity="block", gqa="union")
-SELECTORS = [ffd(pseudo_max="thumbnail"), ffd("global", pseudo_max="global"), selector("another", "topdelta", "delta", granularity="block", gqa="per_head"),
+SELECTORS = [ffd(pseudo_max="thumbnail"), ffd("global", pseudo_max="global"),
+             selector("another", "topdelta", "delta", granularity="block", gqa="per_head"),
              ORACLE, quest(dense_layers=0)]
 
 
@@ -40,8 +41,10 @@ def classes(path):
 
     gap, std = scores("top1_top2_gap"), scores("score_std")
     limits = np.quantile(list(gap.values()), 0.1), np.quantile(list(std.values()), 0.1)
-    low_gap, low_std = ({p for p, v in values.items() if v <= limit} for values, limit in ((gap, limits[0]), (std, limits[1])))
-    return {"regular": set(gap) - low_gap - low_std, "proxy-error": low_gap | low_std, "high-error": low_gap & low_std}, gap, std, limits
+    low_gap, low_std = ({p for p, v in values.items() if v <= limit}
+                        for values, limit in ((gap, limits[0]), (std, limits[1])))
+    return {"regular": set(gap) - low_gap - low_std, "proxy-error": low_gap | low_std,
+            "high-error": low_gap & low_std}, gap, std, limits
 
 
 def test_table_is_what_the_cells_say(study):
@@ -49,14 +52,18 @@ def test_table_is_what_the_cells_say(study):
     rows = read_csv(out / "failure_cases_table.csv")
     members, gap, _, _ = classes(path)
     assert 0 < len(members["proxy-error"]) < len(gap), "the case is not trivial"
-    assert [(r["label"], r["role"]) for r in rows[::3]] == [("ffd", "ffd"), ("global", "global pseudo-max"), ("oracle (oracle)", "oracle")]
+    assert [(r["label"], r["role"]) for r in rows[::3]] == [("ffd", "ffd"), ("global", "global pseudo-max"),
+                                                            ("oracle (oracle)", "oracle")]
     for row in rows:
         label, chosen = row["label"].split(" ")[0], members[row["class"]]
         assert float(row["pairs"]) == len(chosen)
         assert same(row, "share_percent", 100 * len(chosen) / len(gap))
-        expected = {"keep_percent": ("keep_ratio", "5", np.mean, 100), "hit_rate_percent": ("salient_hit_rate", "5", np.mean, 100),
-                    "missed_mass_percent": ("missed_salient_mass", "5", np.mean, 100), "lse_error_max": ("lse_error", "5", np.max, 1),
-                    "pseudo_max_gap_exact": ("pseudo_max_gap_exact", None, np.mean, 1), "pseudo_max_gap_thumbnail": ("pseudo_max_gap_thumbnail", None, np.mean, 1)}
+        expected = {"keep_percent": ("keep_ratio", "5", np.mean, 100),
+                    "hit_rate_percent": ("salient_hit_rate", "5", np.mean, 100),
+                    "missed_mass_percent": ("missed_salient_mass", "5", np.mean, 100),
+                    "lse_error_max": ("lse_error", "5", np.max, 1),
+                    "pseudo_max_gap_exact": ("pseudo_max_gap_exact", None, np.mean, 1),
+                    "pseudo_max_gap_thumbnail": ("pseudo_max_gap_thumbnail", None, np.mean, 1)}
         for column, (metric, setting, reduce, factor) in expected.items():
             values = pair_values(path, label, metric, setting, reduce)
             found = [values[p] for p in chosen if p in values]
@@ -71,9 +78,11 @@ def test_scatter_has_every_pair_once(study):
     for row in rows:
         pair = int(row["layer"]), int(row["head"])
         assert same(row, "top1_top2_gap", gap[pair]) and same(row, "score_std", std[pair])
-        narrowest = "high-error" if pair in members["high-error"] else "proxy-error" if pair in members["proxy-error"] else "regular"
+        narrowest = "high-error" if pair in members["high-error"] else "proxy-error" if pair in members[
+            "proxy-error"] else "regular"
         assert row["curve"] == narrowest
-    arrows = re.findall(r"set arrow from (?:first ([\d.]+), graph 0|graph 0, first ([\d.]+))", (out / "failure_cases.gp").read_text())
+    arrows = re.findall(r"set arrow from (?:first ([\d.]+), graph 0|graph 0, first ([\d.]+))",
+                        (out / "failure_cases.gp").read_text())
     drawn = [float(a or b) for a, b in arrows]
     assert drawn == pytest.approx(limits, rel=1e-4), "limits are reference lines"
 
@@ -83,9 +92,12 @@ def test_sentences_quote_the_table(study):
     rows = {(r["role"], r["class"]): r for r in read_csv(out / "failure_cases_table.csv")}
     number = lambda role, kind, column, digits=2: f"{float(rows[role, kind][column]):.{digits}f}"
     for role, label in (("ffd", "ffd"), ("global pseudo-max", "global"), ("oracle", "oracle")):
-        assert (f"{label} at delta 5 keeps {number(role, 'regular', 'keep_percent')} % of the tokens of regular pairs and "
-                f"{number(role, 'proxy-error', 'keep_percent')} % of proxy-error pairs ({number(role, 'proxy-error', 'share_percent', 1)} % of all); "
-                f"their salient hit rates are {number(role, 'regular', 'hit_rate_percent')} and {number(role, 'proxy-error', 'hit_rate_percent')} %") in said
+        assert (
+            f"{label} at delta 5 keeps {number(role, 'regular', 'keep_percent')} % of the tokens of regular pairs and "
+                f"{number(role, 'proxy-error', 'keep_percent')} % of proxy-error pairs "
+                f"({number(role, 'proxy-error', 'share_percent', 1)} % of all); "
+                f"their salient hit rates are {number(role, 'regular', 'hit_rate_percent')} and "
+                f"{number(role, 'proxy-error', 'hit_rate_percent')} %") in said
     gaps = [float(rows["ffd", kind]["pseudo_max_gap_exact"]) for kind in ("regular", "proxy-error")]
     assert f"by {gaps[0]:.3f} nats on average on regular pairs and {gaps[1]:.3f} on proxy-error pairs" in said
     assert ("which is not the larger one here" in said) == (gaps[1] <= gaps[0])
@@ -116,7 +128,8 @@ def test_missing_selectors_are_named(tmp_path):
 
 
 def test_studies_side_by_side_have_axes_of_their_own(tmp_path):
-    paths = [make(tmp_path / f"{model}.h5", SELECTORS, model=model, dump=model, seed=seed) for seed, model in enumerate(("one", "two"))]
+    paths = [make(tmp_path / f"{model}.h5", SELECTORS, model=model, dump=model, seed=seed)
+             for seed, model in enumerate(("one", "two"))]
     figures(paths, tmp_path / "out", "--only", "failure_cases")
     script = (tmp_path / "out/failure_cases.gp").read_text()
     assert script.count("set xtics (") == 2 and "set xtics (''" not in script, "ranges differ: each panel has its tics"

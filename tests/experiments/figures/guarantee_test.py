@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 from program_study import findings, make, make_study, number, read_csv, reason, same, spoil
 
-SELECTORS = {"ffd": "ffd=ffd:bits=1", "log": "log=ffd:bits=1,delta_unit=log2,gqa=per_head", "peak": "peak=ffd:bits=1,pseudo_max=exact",
-             "exact": "exact=ffd:scan=exact", "global": "global=ffd:pseudo_max=global", "raw": "raw=ffd:delta_unit=unscaled"}
+SELECTORS = {"ffd": "ffd=ffd:bits=1", "log": "log=ffd:bits=1,delta_unit=log2,gqa=per_head",
+             "peak": "peak=ffd:bits=1,pseudo_max=exact",
+             "exact": "exact=ffd:scan=exact", "global": "global=ffd:pseudo_max=global",
+             "raw": "raw=ffd:delta_unit=unscaled"}
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guarantee")
-    path = make_study(folder, [*SELECTORS.values(), "quest"], "--delta", "0.5,inf,7,2,5", "--budget", "256", tokens=3000)
+    path = make_study(folder, [*SELECTORS.values(), "quest"], "--delta", "0.5,inf,7,2,5", "--budget", "256",
+                      tokens=3000)
     spoil(path, "ffd", ("dropped_gap",), skipped=("synthetic-0001", 2))
     return path, folder / "out", make(path, folder / "out", "guarantee")
 
@@ -37,7 +40,8 @@ def gaps_of(path, label, setting, layer):
 def test_gaps_and_causes_are_what_the_cells_say(study):
     path, out, _ = study
     rows = read_csv(out / "guarantee.csv")
-    assert {row["label"] for row in rows} == {"ffd", "log", "peak", "exact"}, "thresholds that results do not tell are left out"
+    assert {row["label"] for row in rows} == {"ffd", "log", "peak", "exact"}, ("thresholds that results do not tell "
+                                                                               "are left out")
     assert len(rows) == 4 * 4 * (1 + 4)
     causes = {name: 0 for name in ("share_scan_error", "share_both", "share_pseudo_max")}
     for row in rows:
@@ -68,7 +72,8 @@ def test_gaps_and_causes_are_what_the_cells_say(study):
 
 def test_findings_quote_the_csv(study):
     _, out, said = study
-    rows = {r["setting_label"]: r for r in read_csv(out / "guarantee.csv") if r["label"] == "ffd" and r["layer"] == "nan"}
+    rows = {r["setting_label"]: r for r in read_csv(out / "guarantee.csv") if r["label"] == "ffd"
+            and r["layer"] == "nan"}
     texts = findings(said)
     assert len(texts) == 2
     for text, setting in zip(texts, ("5", "7"), strict=True):
@@ -76,8 +81,11 @@ def test_findings_quote_the_csv(study):
         if number(row, "cells_dropping") == 0:
             assert text == f"ffd at delta {setting} dropped nothing in any of {row['cells']} cells."
             continue
-        shares = re.search(r"fails in (\S+) % of the (\d+) cells where ffd at delta (\S+) drops any: in (\S+) % by scan error alone, in (\S+) % "
-                           r"because the pseudo-max exceeds the maximum, in (\S+) % by both; .* lies (\S+) nats", text).groups()
+        shares = re.search(
+            r"fails in (\S+) % of the (\d+) cells where ffd at delta (\S+) drops any: in (\S+) % by scan error alone, "
+            r"in (\S+) % "
+                           r"because the pseudo-max exceeds the maximum, in (\S+) % by both; .* lies (\S+) nats",
+                           text).groups()
         columns = ("share_within_delta", "share_scan_error", "share_pseudo_max", "share_both")
         assert (shares[0], *shares[3:6]) == tuple(f"{100 * number(row, column):.1f}" for column in columns)
         assert shares[1:3] == (row["cells_dropping"], setting)
@@ -86,11 +94,13 @@ def test_findings_quote_the_csv(study):
 
 def test_where_the_guarantee_holds_it_says_so(tmp_path):
     path = make_study(tmp_path, ["ffd:scan=exact"], "--delta", "2,5", samples=1, layers=2)
-    assert "and none within delta of the peak: the closest lies " in findings(make(path, tmp_path / "o", "guarantee"))[0]
+    assert "and none within delta of the peak: the closest lies " \
+        in findings(make(path, tmp_path / "o", "guarantee"))[0]
 
 
 def test_what_is_missing_is_said(tmp_path):
-    path = make_study(tmp_path, ["quest:dense_layers=0", "ffd:pseudo_max=global"], "--budget", "256", samples=1, layers=1)
+    path = make_study(tmp_path, ["quest:dense_layers=0", "ffd:pseudo_max=global"], "--budget", "256", samples=1,
+                      layers=1)
     why = "needs ffd at a delta in natural or base-2 units, its pseudo-max from sink and local blocks"
     assert reason(path, tmp_path / "o", "guarantee") == (why, "--selector ffd --delta 1:12:0.5")
     short = make_study(tmp_path, ["ffd"], "--delta", "5", name="s", samples=1, layers=1, tokens=100)

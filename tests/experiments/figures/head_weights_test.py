@@ -37,7 +37,8 @@ def add_weights(path, weighted=("a", "b", "c")):
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("head_weights")
-    path = make(folder / "r.h5", [EXACT, ffd(), quest(), selector("best", "topk", "budget")], spans=("a", "c"), skipped=[("a", 5)])
+    path = make(folder / "r.h5", [EXACT, ffd(), quest(), selector("best", "topk", "budget")], spans=("a", "c"),
+                skipped=[("a", 5)])
     add_weights(path)
     return path, folder / "out", figures(path, folder / "out", "--only", "head_weights")
 
@@ -66,7 +67,8 @@ def masses_of(path):
             for y, layer in enumerate(sample["layers"][()]):
                 if sample["ffd/done"][y]:
                     for head in range(4):
-                        found.setdefault((int(layer), head), []).extend(sample["scores/span_mass"][y, :, head].astype(float))
+                        found.setdefault((int(layer), head), []).extend(
+                            sample["scores/span_mass"][y, :, head].astype(float))
     return {place: np.mean(values) for place, values in found.items()}
 
 
@@ -92,8 +94,11 @@ def test_heads_are_ranked_by_weight(study):
         assert same(row, "so_far", so_far / total) and same(row, "span_mass", masses[place])
     most = max(masses, key=masses.get)
     half = int(np.searchsorted(np.cumsum([weights[p] for p in order]), total / 2)) + 1
-    assert (f"The answer listens most to layer {order[0][0]} head {order[0][1]}: {100 * weights[order[0]] / total:.1f} % of the sum of "
-            f"all weights over 3 prompts; {half} of 16 heads have half of it. The head with most attention on the evidence, layer "
+    assert (
+        f"The answer listens most to layer {order[0][0]} head {order[0][1]}: {100 * weights[order[0]] / total:.1f} % "
+        "of the sum of "
+            f"all weights over 3 prompts; {half} of 16 heads have half of it. The head with most attention on the "
+            "evidence, layer "
             f"{most[0]} head {most[1]}, is number {order.index(most) + 1} of them.") in printed
 
 
@@ -115,7 +120,8 @@ def test_shares_of_the_weighted_error(study):
     path, out, printed = study
     rows = read_csv(out / "head_weights_errors.csv")
     assert {(r["label"], r["setting"]) for r in rows} == {
-        ("ffd", "3"), ("ffd", "5"), ("ffd", "7"), *((label, s) for label in ("best", "quest") for s in ("256", "1024", "50%"))}
+        ("ffd", "3"), ("ffd", "5"), ("ffd", "7"),
+        *((label, s) for label in ("best", "quest") for s in ("256", "1024", "50%"))}
     seen = {}
     for row in rows:
         key = row["label"], row["setting"]
@@ -150,7 +156,8 @@ def left(path, label, setting, dense):
         for y, layer in enumerate(sample["layers"][()]):
             cells = sample[label]["io_ratio"][y, :, :, s].astype(float)
             for h in range(4):
-                cells[:, h] = np.where(np.isnan(cells[:, h]), np.nan, 1 if (int(layer), h // GROUP) in dense else cells[:, h])
+                cells[:, h] = np.where(np.isnan(cells[:, h]), np.nan, 1 if (int(layer), h // GROUP) in dense
+                                       else cells[:, h])
             io.extend(cells.ravel())
     return np.mean(errors), np.max(errors), np.nanmean(io)
 
@@ -177,14 +184,18 @@ def test_what_dense_kv_heads_leave(study):
             if row["by"] == "weight":
                 assert dense == by_weight[:count]
             mean, largest, io = left(path, label, typed, dense)
-            assert same(row, "weighted_error_mean", mean) and same(row, "weighted_error_max", largest) and same(row, "io_ratio", io)
+            assert same(row, "weighted_error_mean", mean) and same(row, "weighted_error_max", largest) \
+                and same(row, "io_ratio", io)
         assert [int(r["dense_kv_heads"]) for r in mine if r["by"] == "weight"] == [0, 1, 2, 4]
         chance = [float(r["weighted_error_mean"]) for r in mine if r["by"] == "chance"]
         assert chance == sorted(chance, reverse=True) and chance[0] == pytest.approx(left(path, label, typed, [])[0])
     first = ":".join(map(str, by_weight[0]))
     none, one = left(path, "ffd", "5", []), left(path, "ffd", "5", by_weight[:1])
-    assert (f"ffd at delta 5: keeping the KV head that weighs most dense (dense_heads={first}) takes the mean weighted error from "
-            f"{none[0]:.3g} to {one[0]:.3g} logits, and the bytes from {100 * none[2]:.1f} to {100 * one[2]:.1f} %") in printed
+    assert (
+        f"ffd at delta 5: keeping the KV head that weighs most dense (dense_heads={first}) takes the mean weighted "
+        "error from "
+            f"{none[0]:.3g} to {one[0]:.3g} logits, and the bytes from {100 * none[2]:.1f} to "
+            f"{100 * one[2]:.1f} %") in printed
 
 
 def test_places_of_findings_name_the_head(study, tmp_path):

@@ -12,18 +12,21 @@ RUNGS = {"mean": np.mean, "p95": lambda x: np.quantile(x, 0.95), "p99": lambda x
 MEASURES = {"recall_deficit": ("recall", lambda x: 1 - x), "lse_error": ("lse_error", lambda x: x)}
 # Bytes of a token of 32 channels each: native 2C, fp8 C, nvfp4 9C/16, q8_0 34C/32.
 BYTES = {"fp8": 64, "k_fp8": 32 + 64, "v_fp8": 64 + 32, "k_nvfp4": 18 + 64, "mixed": 34 + 18}
-OPTIONS = {"fp8": "k=fp8_e4m3,v=fp8_e4m3", "k_fp8": "k=fp8_e4m3", "v_fp8": "v=fp8_e4m3", "k_nvfp4": "k=nvfp4", "mixed": "k=q8_0,v=nvfp4"}
+OPTIONS = {"fp8": "k=fp8_e4m3,v=fp8_e4m3", "k_fp8": "k=fp8_e4m3", "v_fp8": "v=fp8_e4m3", "k_nvfp4": "k=nvfp4",
+           "mixed": "k=q8_0,v=nvfp4"}
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("formats")
-    path = make_study(folder, ["exact", "ffd", *(f"{label}=kv_cache:{text}" for label, text in OPTIONS.items())], "--delta", "5", layers=3, tokens=400)
+    path = make_study(folder, ["exact", "ffd", *(f"{label}=kv_cache:{text}" for label, text in OPTIONS.items())],
+                      "--delta", "5", layers=3, tokens=400)
     return path, folder / "out", make(path, folder / "out", "kv_formats")
 
 
 def expected(path, label, rung, layer=None):
-    get = lambda metric: cells([path], label, metric, "", (lambda y: y == layer) if layer is not None else (lambda y: True))
+    get = lambda metric: cells([path], label, metric, "", (lambda y: y == layer) if layer is not None
+                               else (lambda y: True))
     numbers = {name: RUNGS[rung](badness(get(metric))) for name, (metric, badness) in MEASURES.items()}
     return numbers | {"bytes": BYTES[label], "cells": get("recall").size}
 
@@ -42,14 +45,17 @@ def test_keys_and_values_apart(study):
     path, out, _ = study
     rows = {row["format"]: row for row in read_csv(out / "kv_formats_table.csv")}
     assert set(rows) == {"fp8_e4m3, unit", "nvfp4, amax", "q8_0 / nvfp4, amax"}
-    for format_, side, label in (("fp8_e4m3, unit", "k", "k_fp8"), ("fp8_e4m3, unit", "v", "v_fp8"), ("fp8_e4m3, unit", "both", "fp8"),
+    for format_, side, label in (("fp8_e4m3, unit", "k", "k_fp8"), ("fp8_e4m3, unit", "v", "v_fp8"),
+                                 ("fp8_e4m3, unit", "both", "fp8"),
                                  ("nvfp4, amax", "k", "k_nvfp4"), ("q8_0 / nvfp4, amax", "both", "mixed")):
         for rung in ("mean", "p99", "worst"):
             want = expected(path, label, rung)
-            same(rows[format_], {f"{side}_{name}_{rung}": want[name] for name in MEASURES} | {f"{side}_bytes": want["bytes"]})
+            same(rows[format_],
+                 {f"{side}_{name}_{rung}": want[name] for name in MEASURES} | {f"{side}_bytes": want["bytes"]})
     assert rows["nvfp4, amax"]["both_bytes"] in ("", "nan") and rows["nvfp4, amax"]["v_bytes"] in ("", "nan")
     # Values alone leave the scores alone.
-    assert number(rows["fp8_e4m3, unit"], "v_lse_error_worst") == 0 < number(rows["fp8_e4m3, unit"], "k_lse_error_worst")
+    assert number(rows["fp8_e4m3, unit"], "v_lse_error_worst") == 0 < number(rows["fp8_e4m3, unit"],
+                                                                             "k_lse_error_worst")
 
 
 def test_findings_quote_the_cells(study):
@@ -58,12 +64,15 @@ def test_findings_quote_the_cells(study):
     assert len(texts) == len(OPTIONS) + 1
     for label, text in zip(OPTIONS, texts[:-1], strict=True):
         want = {rung: expected(path, label, rung) for rung in ("mean", "p99", "worst")}
-        assert text.startswith(f"{label}, {BYTES[label]} bytes per token and KV head: the recall deficit is {want['mean']['recall_deficit']:.3g} in the mean, ")
+        assert text.startswith(
+            f"{label}, {BYTES[label]} bytes per token and KV head: the recall deficit is "
+            f"{want['mean']['recall_deficit']:.3g} in the mean, ")
         worst = max(range(3), key=lambda y: expected(path, label, "p99", y)["recall_deficit"])
         assert re.search(rf"the worst layer is {worst} \(", text)
     keys, values = (expected(path, label, "p99")["recall_deficit"] for label in ("k_fp8", "v_fp8"))
     more, less = ("keys", "values") if keys > values else ("values", "keys")
-    assert texts[-1].startswith(f"fp8_e4m3, unit: {more} cost more recall than {less} do (a deficit of {max(keys, values):.3g} against ")
+    assert texts[-1].startswith(
+        f"fp8_e4m3, unit: {more} cost more recall than {less} do (a deficit of {max(keys, values):.3g} against ")
 
 
 def test_equal_costs_are_no_order(study, tmp_path):
@@ -74,15 +83,18 @@ def test_equal_costs_are_no_order(study, tmp_path):
             sample["v_fp8/recall"][...] = sample["k_fp8/recall"][()]
     deficit = expected(path, "k_fp8", "p99")["recall_deficit"]
     said = findings(make(path, tmp_path / "out", "kv_formats"))
-    assert said[-1] == f"fp8_e4m3, unit: keys cost as much recall as values do (a deficit of {deficit:.3g} or more in 1 % of the cells)."
+    assert said[-1] == (f"fp8_e4m3, unit: keys cost as much recall as values do (a deficit of {deficit:.3g} or more in "
+                        "1 % of the cells).")
 
 
 def test_a_few_cells_have_no_one_per_cent(tmp_path):
-    path = make_study(tmp_path, [f"{label}=kv_cache:{OPTIONS[label]}" for label in ("k_fp8", "v_fp8")], layers=2, tokens=300, samples=1)
+    path = make_study(tmp_path, [f"{label}=kv_cache:{OPTIONS[label]}" for label in ("k_fp8", "v_fp8")], layers=2,
+                      tokens=300, samples=1)
     said = findings(make(path, tmp_path / "out", "kv_formats"))
     worst = {label: expected(path, label, "worst")["recall_deficit"] for label in ("k_fp8", "v_fp8")}
     assert all(" or more in " not in text for text in said)
-    assert f" in the mean and {worst['k_fp8']:.3g} in the worst of 24 cells" in said[0] and "in its worst cell)" in said[0]
+    assert f" in the mean and {worst['k_fp8']:.3g} in the worst of 24 cells" in said[0] \
+        and "in its worst cell)" in said[0]
     more, less = sorted(worst.values(), reverse=True)
     assert said[-1].endswith(f"(a deficit of {more:.3g} against {less:.3g} in the worst cell).")
 

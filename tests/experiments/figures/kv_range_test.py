@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from program_study import attest, findings, make, make_study, number, read_csv, reason, same
 
-LARGEST, LEAST = {"fp8_e4m3": 448, "fp8_e5m2": 57344}, {"fp8_e4m3": 2.0**-9, "fp8_e5m2": 2.0**-16}  # and half of it is read as 0
+# and half of it is read as 0
+LARGEST, LEAST = {"fp8_e4m3": 448, "fp8_e5m2": 57344}, {"fp8_e4m3": 2.0**-9, "fp8_e5m2": 2.0**-16}
 FORMATS = {"K": ("fp8_e4m3", 0.006), "V": ("fp8_e5m2", 3e4)}
 
 
@@ -16,7 +17,8 @@ def tensors(path, side):
         for sample in dump["samples"].values():
             for layer, group in sample["layers"].items():
                 raw = group[side.lower()][()]
-                values = (raw.astype(np.uint32) << 16).view(np.float32) if raw.dtype == np.uint16 else raw.astype(np.float32)
+                values = (
+                    raw.astype(np.uint32) << 16).view(np.float32) if raw.dtype == np.uint16 else raw.astype(np.float32)
                 found.setdefault(int(layer), []).append(values)
     return dict(sorted(found.items()))
 
@@ -24,9 +26,11 @@ def tensors(path, side):
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("range")
-    path = make_study(folder, ["exact", "kv=kv_cache:k=fp8_e4m3,v=fp8_e5m2,k_scale=0.006,v_scale=30000", "again=kv_cache:k=fp8_e4m3,k_scale=0.006"],
+    path = make_study(folder, ["exact", "kv=kv_cache:k=fp8_e4m3,v=fp8_e5m2,k_scale=0.006,v_scale=30000",
+                               "again=kv_cache:k=fp8_e4m3,k_scale=0.006"],
                       layers=2, tokens=500, samples=2, name="plain")
-    with h5py.File(str(path).replace(".h5", "_dump.h5"), "r") as dump:  # an outlier channel, so that there is one to find
+    # an outlier channel, so that there is one to find
+    with h5py.File(str(path).replace(".h5", "_dump.h5"), "r") as dump:
         assert dump["samples"]
     return path, folder / "out", make(path, folder / "out", "kv_range")
 
@@ -51,13 +55,15 @@ def test_rows(study):
             channels = np.max([np.abs(x).max(axis=1) for x in samples], axis=0)
             ratio = channels / np.median(channels)
             head, channel = np.unravel_index(np.argmax(ratio), ratio.shape)
-            want = {"max_abs": magnitudes.max(), "p9999": np.quantile(magnitudes, 0.9999), "outlier": ratio.max(), "outlier_kv_head": head,
+            want = {"max_abs": magnitudes.max(), "p9999": np.quantile(magnitudes, 0.9999), "outlier": ratio.max(),
+                    "outlier_kv_head": head,
                     "outlier_channel": channel, "outliers": (ratio >= 10).sum(), "values": magnitudes.size}
             own = [row for row in rows if row["side"] == side and number(row, "layer") == layer]
             assert [row["format"] for row in own] == ["", format_]
             for row in own:
                 same(row, want)
-            scales = {"unit": lambda x: 1, "amax": lambda x: np.float32(np.abs(x).max()) / np.float32(LARGEST[format_]), "run": lambda x: run}
+            scales = {"unit": lambda x: 1, "amax": lambda x: np.float32(np.abs(x).max()) / np.float32(LARGEST[format_]),
+                      "run": lambda x: run}
             for name, scale_of in scales.items():
                 saturated, zeroed = loss(samples, format_, scale_of)
                 same(own[1], {f"saturated_{name}": saturated, f"zeroed_{name}": zeroed}, abs=1e-9)
@@ -79,16 +85,20 @@ def test_findings(study):
     for text, side, words in ((texts[0], "K", "keys"), (texts[2], "V", "values")):
         most = {layer: max(np.abs(x).max() for x in samples) for layer, samples in tensors(path, side).items()}
         place = "every layer" if len({f"{x:.4g}" for x in most.values()}) == 1 else f"layer {max(most, key=most.get)}"
-        assert text.startswith(f"The largest of the {words} is {max(most.values()):.4g}, in {place} (there 99.99 % are at most ")
-    row = max((r for r in read_csv(out / "kv_range.csv") if r["format"] == "fp8_e4m3"), key=lambda r: number(r, "saturated_run"))
+        assert text.startswith(
+            f"The largest of the {words} is {max(most.values()):.4g}, in {place} (there 99.99 % are at most ")
+    row = max((r for r in read_csv(out / "kv_range.csv") if r["format"] == "fp8_e4m3"),
+              key=lambda r: number(r, "saturated_run"))
     assert f"at the run's scale (0.006) {100 * number(row, 'saturated_run'):.3g} % (layer {row['layer']})" in texts[1]
-    assert "at unit 0 % (every layer) and" in texts[1] and "at amax 0 % (every layer) and" in texts[1], "no layer is the worst of equal ones"
+    assert "at unit 0 % (every layer) and" in texts[1] and "at amax 0 % (every layer) and" in texts[1], \
+        "no layer is the worst of equal ones"
 
 
 def test_equal_layers_have_no_worst(tmp_path):
     """The second layer is a copy of the first: nothing is in the one that is not in the other."""
     dump, path = tmp_path / "r_dump.h5", tmp_path / "r.h5"
-    attest("synth", "-o", dump, "--layers", 2, "--samples", 1, "--tokens", 300, "--queries", 2, "--query-heads", 4, "--kv-heads", 2)
+    attest("synth", "-o", dump, "--layers", 2, "--samples", 1, "--tokens", 300, "--queries", 2, "--query-heads", 4,
+           "--kv-heads", 2)
     with h5py.File(dump, "r+") as file:
         for sample in file["samples"].values():
             for side in "kv":
@@ -96,7 +106,8 @@ def test_equal_layers_have_no_worst(tmp_path):
     attest("run", dump, "-o", path, "--selector", "kv=kv_cache:k=fp8_e4m3,v=fp8_e4m3")
     texts = findings(make(path, tmp_path / "out", "kv_range"))
     assert len(texts) == 4 and not any("layer 0" in text or "layer 1" in text or "KV head" in text for text in texts)
-    assert all(", in every layer (there 99.99 % are at most " in text and text.endswith(" times the median channel in every layer.")
+    assert all(", in every layer (there 99.99 % are at most " in text and text.endswith(" times the median channel in "
+                                                                                        "every layer.")
                for text in (texts[0], texts[2]))
     assert all(text.count("(every layer)") == 6 for text in (texts[1], texts[3]))
 

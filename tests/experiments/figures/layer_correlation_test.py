@@ -13,7 +13,8 @@ METRICS = ("spearman", "spearman_block16", "spearman_block128")
 @pytest.fixture
 def study(tmp_path):
     """quest has no estimate in layers 0 and 1; quest0 has, and ffd2 has the estimate of ffd."""
-    selectors = [EXACT, ffd(), quest(), quest("quest0", 0), selector("streaming", "streaming_llm", "budget"), ffd("ffd2", "per_head")]
+    selectors = [EXACT, ffd(), quest(), quest("quest0", 0), selector("streaming", "streaming_llm", "budget"),
+                 ffd("ffd2", "per_head")]
     path = make(tmp_path / "r.h5", selectors, skipped=[("b", 5)])
     said = figures(path, tmp_path / "out", "--only", "layer_correlation")
     return path, tmp_path / "out", said
@@ -26,7 +27,8 @@ def test_csv_is_what_the_cells_say(study):
     assert sorted(int(r["layer"]) for r in rows if (r["curve"], r["layers"]) == ("ffd", "one")) == [0, 1, 2, 5]
     assert sorted(int(r["layer"]) for r in rows if (r["curve"], r["layers"]) == ("quest", "one")) == [2, 5]
     for row in rows:
-        chosen = {"one": lambda layer: layer == int(row["layer"]), "compared": lambda layer: layer >= 2, "all": lambda layer: True}
+        chosen = {"one": lambda layer: layer == int(row["layer"]), "compared": lambda layer: layer >= 2,
+                  "all": lambda layer: True}
         wanted = lambda sample, task, layer: chosen[row["layers"]](layer) and row["sample"] in ("", sample)
         for metric in METRICS:
             values = pooled(blocks(path, row["label"], metric), wanted)
@@ -91,7 +93,8 @@ def test_samples_of_two_dumps_are_kept_apart(tmp_path):
     figures(path, tmp_path / "out", "--only", "layer_correlation")
     rows = [r for r in read_csv(tmp_path / "out/layer_correlation.csv") if r["sample"] and r["layers"] == "all"]
     titles = {"a": (0, "a"), "b": (0, "b"), "a of second.h5": (1, "a"), "b of second.h5": (1, "b")}
-    assert sorted((r["label"], r["sample"]) for r in rows) == sorted((label, title) for label in ("ffd", "quest") for title in titles)
+    assert sorted((r["label"], r["sample"]) for r in rows) == sorted((label, title) for label in ("ffd", "quest")
+                                                                     for title in titles)
     for row in rows:
         dump, name = titles[row["sample"]]
         values = pooled(blocks(own[dump], row["label"], "spearman"), lambda sample, task, layer: sample == name)

@@ -14,7 +14,8 @@ import outcomes_maker
 
 DUMPS = Path(os.environ["ATTEST_SOURCE_DIR"]) / "dumps"
 CACHES = ["a_format_of_the_cache_with_a_long_label=kv_cache:k=nvfp4,v=nvfp4", "kv_cache:k=fp8_e4m3,v=fp8_e4m3"]
-SELECTORS = [*CACHES, "ffd", "ffd:gqa=per_head", "ffd:rule=topk", "quest:dense_layers=0", "streaming_llm", "topk", "topp", "topdelta"]
+SELECTORS = [*CACHES, "ffd", "ffd:gqa=per_head", "ffd:rule=topk", "quest:dense_layers=0", "streaming_llm", "topk",
+             "topp", "topdelta"]
 MEAN_WIDTH = 0.55  # of a character of DejaVu Sans, in ems
 pytestmark = pytest.mark.skipif(shutil.which("gnuplot") is None, reason="gnuplot is not installed")
 
@@ -29,7 +30,8 @@ def figures(tmp_path_factory):
     """The figures of the demo."""
     folder = tmp_path_factory.mktemp("edges")
     selectors = [word for selector in SELECTORS for word in ("--selector", selector)]
-    attest("--device", "cpu", "run", DUMPS / "demo.h5", DUMPS / "demo-long.h5", "-o", folder / "r.h5", *selectors, "--delta", "1,2,3,5,7,9",
+    attest("--device", "cpu", "run", DUMPS / "demo.h5", DUMPS / "demo-long.h5", "-o", folder / "r.h5", *selectors,
+           "--delta", "1,2,3,5,7,9",
            "--budget", "12.5%,25%,50%,100%", "--p", "0.5,0.85,0.99")
     attest("figures", folder / "r.h5", "-o", folder / "f", "--format", "svg")
     for name, options in (("narrow", ["--width", "60mm"]), ("slides", ["--style", "slides"])):
@@ -39,7 +41,8 @@ def figures(tmp_path_factory):
     rng = np.random.default_rng(2)  # predictors of failures have long labels at the end of an axis
     bad = 10 ** rng.uniform(-3.6, -0.2, (60, len(outcomes_maker.every_run())))
     bad[:20] = 0  # nothing is lost: the label is that of the axis' floor
-    answered = (outcomes_maker.write_results(folder / "j.h5", bad), outcomes_maker.write_tasks(folder / "t.h5", rng.uniform(size=bad.shape) < bad**0.3))
+    answered = (outcomes_maker.write_results(folder / "j.h5", bad),
+                outcomes_maker.write_tasks(folder / "t.h5", rng.uniform(size=bad.shape) < bad**0.3))
     attest("figures", *answered, "-o", folder / "g", "--only", "failure_prediction", "--format", "svg")
     for path in (folder / "g").glob("*.svg"):
         path.rename(folder / "f" / path.name)
@@ -47,7 +50,8 @@ def figures(tmp_path_factory):
 
 
 def test_no_text_is_wider_than_its_page(figures):
-    texts = re.compile(r'<g transform="translate\(([\d.-]+),([\d.-]+)\)(?: rotate\(([-\d.]+)\))?"[^>]*font-size="([\d.]+)"[^>]*'
+    texts = re.compile(
+        r'<g transform="translate\(([\d.-]+),([\d.-]+)\)(?: rotate\(([-\d.]+)\))?"[^>]*font-size="([\d.]+)"[^>]*'
                        r'text-anchor="(\w+)"[^>]*>\s*<text>(.*?)</text>', re.S)
     count, pictures = 0, sorted(figures.glob("*.svg"))
     assert len(pictures) >= 45 and any(path.name == "kv_range.svg" for path in pictures)
@@ -59,6 +63,7 @@ def test_no_text_is_wider_than_its_page(figures):
             length = len(text) * float(size) * MEAN_WIDTH
             before = {"start": 0, "middle": length / 2, "end": length}[anchor]
             first = float(y) - length + before if turned and float(turned) else float(x) - before
-            assert -1 <= first and first + length <= (height if turned and float(turned) else width) + 1, f"{path.name}: {text}"
+            assert -1 <= first and first + length <= (height if turned and float(turned) else width) + 1, \
+                f"{path.name}: {text}"
             count += 1
     assert count > 900

@@ -1,4 +1,5 @@
-"""Studies of synthetic dumps by the program itself, and numpy's view of their results: the base of tests of experiments."""
+"""Studies of synthetic dumps by the program itself, and numpy's view of their results: the base of tests of
+experiments."""
 
 import json
 
@@ -14,7 +15,8 @@ from results_maker import cells  # noqa: F401  (tests import it from here)
 def make_study(folder, selectors, *run_options, name="r", synth=(), layers=4, tokens=1500, samples=3, seed=1):
     """A dump and its results; returns the path of the results. Some cells are made undefined, one layer is left out."""
     dump, path = folder / f"{name}_dump.h5", folder / f"{name}.h5"
-    attest("synth", "-o", dump, "--layers", layers, "--samples", samples, "--tokens", tokens, "--queries", 3, "--query-heads", 4,
+    attest("synth", "-o", dump, "--layers", layers, "--samples", samples, "--tokens", tokens, "--queries", 3,
+           "--query-heads", 4,
            "--kv-heads", 2, "--head-dim", 32, "--value-dim", 32, "--seed", seed, *synth)
     options = [part for selector in selectors for part in ("--selector", selector)]
     attest("run", dump, "-o", path, *options, *run_options)
@@ -22,7 +24,8 @@ def make_study(folder, selectors, *run_options, name="r", synth=(), layers=4, to
 
 
 def spoil(path, label, metrics=("recall",), skipped=None):
-    """Sets one cell of each of `metrics` to NaN in every sample; leaves out layer `skipped` = (sample, row) of all selectors."""
+    """Sets one cell of each of `metrics` to NaN in every sample; leaves out layer `skipped` = (sample, row) of all
+    selectors."""
     with h5py.File(path, "r+") as file:
         for sample, group in file["dumps/0/samples"].items():
             for metric in metrics:
@@ -40,7 +43,8 @@ def spoil(path, label, metrics=("recall",), skipped=None):
 def make(path, folder, experiment, *options):
     """Runs `attest figures` for one experiment; returns what it said, as JSON."""
     paths = path if isinstance(path, list) else [path]
-    return json.loads(attest("figures", *paths, "-o", folder, "--only", experiment, "--format", "svg", "--json", *options).stdout)
+    return json.loads(attest("figures", *paths, "-o", folder, "--only", experiment, "--format", "svg", "--json",
+                             *options).stdout)
 
 
 def findings(said):
@@ -50,7 +54,8 @@ def findings(said):
 def reason(path, folder, experiment):
     """Why an experiment cannot be made, and the options that would help."""
     other = "quality_vs_io"  # so that there is something to make
-    said = json.loads(attest("figures", path, "-o", folder, "--only", f"{experiment},{other}", "--format", "svg", "--json").stdout)
+    said = json.loads(attest("figures", path, "-o", folder, "--only", f"{experiment},{other}", "--format", "svg",
+                             "--json").stdout)
     return next((s["reason"], s["run_options"]) for s in said["skipped"] if s["experiment"] == experiment)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from program_study import attest, cells, findings, make, make_study, number, read_csv, same, spoil
 
-RUNGS = {"mean": np.mean, "median": np.median, "p95": lambda x: np.quantile(x, 0.95), "p99": lambda x: np.quantile(x, 0.99),
+RUNGS = {"mean": np.mean, "median": np.median, "p95": lambda x: np.quantile(x, 0.95),
+         "p99": lambda x: np.quantile(x, 0.99),
          "p999": lambda x: np.quantile(x, 0.999), "worst": np.max}
 MEASURES = {"recall_deficit": ("recall", lambda x: 1 - x), "lse_error": ("lse_error", lambda x: x),
             "dropped_mass": ("mass_recall", lambda x: 1 - x)}
@@ -15,7 +16,8 @@ MEASURES = {"recall_deficit": ("recall", lambda x: 1 - x), "lse_error": ("lse_er
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ladder")
-    path = make_study(folder, ["exact", "ffd", "quest:dense_layers=1", "kivi", "best=topk"], "--delta", "3,5,7", "--budget", "256,50%")
+    path = make_study(folder, ["exact", "ffd", "quest:dense_layers=1", "kivi", "best=topk"], "--delta", "3,5,7",
+                      "--budget", "256,50%")
     spoil(path, "ffd", skipped=("synthetic-0001", 2))
     return path, folder / "out", make(path, folder / "out", "quality_ladder")
 
@@ -23,22 +25,26 @@ def study(tmp_path_factory):
 def test_rungs_are_what_the_cells_say(study):
     path, out, _ = study
     rows = read_csv(out / "quality_ladder.csv")
-    assert {row["label"] for row in rows} == {"ffd", "quest:dense_layers=1", "kivi", "best"}, "exact attention has no badness"
+    assert {row["label"] for row in rows} == {"ffd", "quest:dense_layers=1", "kivi", "best"}, ("exact attention has no "
+                                                                                               "badness")
     assert len(rows) == 2 * (3 + 2 + 1 + 2)
     for row in rows:
         keep_layer = (lambda layer: layer >= 1) if row["layers"] == "compared" else (lambda layer: True)
         get = lambda metric: cells([path], row["label"], metric, row["setting_label"], keep_layer)
-        expected = {"io_ratio": get("io_ratio").mean(), "keep_ratio": get("keep_ratio").mean(), "cells": get("recall").size}
+        expected = {"io_ratio": get("io_ratio").mean(), "keep_ratio": get("keep_ratio").mean(),
+                    "cells": get("recall").size}
         for name, (metric, badness) in MEASURES.items():
             for rung, function in RUNGS.items():
                 expected[f"{name}_{rung}"] = function(badness(get(metric)))
         same(row, expected)
-    assert any(number(row, "recall_deficit_worst") > 10 * number(row, "recall_deficit_mean") > 0 for row in rows), "not trivial"
+    assert any(number(row, "recall_deficit_worst") > 10 * number(row, "recall_deficit_mean") > 0
+               for row in rows), "not trivial"
 
 
 def test_table_has_the_papers_settings(study):
     _, out, _ = study
-    curves = {(row["label"], row["setting_label"]): row for row in read_csv(out / "quality_ladder.csv") if row["layers"] == "compared"}
+    curves = {(row["label"], row["setting_label"]): row for row in read_csv(out / "quality_ladder.csv")
+              if row["layers"] == "compared"}
     table = read_csv(out / "quality_ladder_defaults.csv")
     settings = {("ffd", "5"), ("ffd", "7"), ("quest:dense_layers=1", "50%"), ("best", "50%"), ("kivi", "")}
     assert {(row["label"], row["setting"]) for row in table} == settings
@@ -54,15 +60,18 @@ def test_table_has_the_papers_settings(study):
 
 def test_findings_quote_the_csv(study):
     _, out, said = study
-    rows = {(row["label"], row["setting_label"]): row for row in read_csv(out / "quality_ladder.csv") if row["layers"] == "compared"}
+    rows = {(row["label"], row["setting_label"]): row for row in read_csv(out / "quality_ladder.csv")
+            if row["layers"] == "compared"}
     texts = findings(said)
     # Of fewer than 100 cells there is no 1 %, of fewer than 1000 no 0.1 %.
     deficit = lambda column: f"{number(rows['ffd', '5'], 'recall_deficit_' + column):.3g}"
     count = int(rows["ffd", "5"]["cells"])
     tail = f"{deficit('p99')} or more in 1 % of {count} cells, " if count >= 100 else ""
     worst = f"{deficit('worst')} in the worst" + ("" if count >= 100 else f" of {count} cells")
-    assert count < 1000 and texts[0] == f"ffd at delta 5: the recall deficit is {deficit('mean')} in the mean and {deficit('median')} in the median, {tail}{worst}."
-    real = {key: number(row, "recall_deficit_worst") for key, row in rows.items() if row["default"] == "1" and key[0] != "best"}
+    assert count < 1000 and texts[0] == (f"ffd at delta 5: the recall deficit is {deficit('mean')} in the mean and "
+                                         f"{deficit('median')} in the median, {tail}{worst}.")
+    real = {key: number(row, "recall_deficit_worst") for key, row in rows.items() if row["default"] == "1"
+            and key[0] != "best"}
     least, most = min(real.values()), max(real.values())
     assert re.search(rf"is least for .* \({least:.3g}, .* largest for .* \({most:.3g}, ", texts[2])
     assert len(texts) == 3

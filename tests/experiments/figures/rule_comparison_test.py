@@ -64,9 +64,11 @@ def test_bins_are_what_the_cells_say(study):
             assert keep.mean() == pytest.approx(target)
             chosen = bins == int(row["bin"]) if row["bin"] != "nan" else np.ones(len(entropy), bool)
             keep, recall, scores = keep[chosen], recall[chosen], entropy[chosen]
-            same(row, {"cells": chosen.sum(), "entropy_low": scores.min(), "entropy_mean": scores.mean(), "entropy_high": scores.max(),
+            same(row, {"cells": chosen.sum(), "entropy_low": scores.min(), "entropy_mean": scores.mean(),
+                       "entropy_high": scores.max(),
                        "keep_mean": keep.mean(), "keep_std": keep.std(), "keep_p5": np.quantile(keep, 0.05),
-                       "keep_p95": np.quantile(keep, 0.95), "recall_mean": recall.mean(), "recall_p1": np.quantile(recall, 0.01),
+                       "keep_p95": np.quantile(keep, 0.95), "recall_mean": recall.mean(),
+                       "recall_p1": np.quantile(recall, 0.01),
                        "recall_min": recall.min(), "weight_of_high": weight}, abs=5e-6)
     assert {row["matched_on"] for row in rows if row["family"] == "oracle"} == {"delta 5", "delta 7"}
 
@@ -78,16 +80,19 @@ def test_findings_quote_the_csv(study):
     for rule in ("top-k", "top-p", "top-delta"):
         own = [r for r in rows if (r["family"], r["rule"], r["matched_on"]) == ("oracle", rule, "delta 5")]
         bins = [r for r in own if r["bin"] != "nan"]
-        assert f"{rule} from {100 * number(bins[0], 'keep_mean'):.2f} to {100 * number(bins[-1], 'keep_mean'):.2f} %" in text
+        assert f"{rule} from {100 * number(bins[0], 'keep_mean'):.2f} to {100 * number(bins[-1], 'keep_mean'):.2f} %" \
+            in text
         whole = next(r for r in own if r["bin"] == "nan")
         assert f"{number(whole, 'recall_mean'):.4f} ({number(whole, 'recall_min'):.3f})" in text
 
 
 def test_without_the_papers_deltas_the_common_range_is_used(tmp_path):
-    path = make_study(tmp_path, ["topk", "topp", "topdelta"], "--budget", "1%,100%", "--p", "0.3,1", "--delta", "1,3,12", samples=1)
+    path = make_study(tmp_path, ["topk", "topp", "topdelta"], "--budget", "1%,100%", "--p", "0.3,1", "--delta",
+                      "1,3,12", samples=1)
     make(path, tmp_path / "o", "rule_comparison")
     rows = read_csv(tmp_path / "o/rule_comparison.csv")
-    assert {row["matched_on"] for row in rows} == {"common range"} and {row["rule"] for row in rows} == {"top-k", "top-p", "top-delta"}
+    assert {row["matched_on"] for row in rows} == {"common range"} \
+        and {row["rule"] for row in rows} == {"top-k", "top-p", "top-delta"}
     for row in rows:
         if row["bin"] == "nan":
             assert number(row, "keep_mean") == pytest.approx(number(row, "matched_keep_ratio"))
@@ -98,5 +103,6 @@ def test_what_is_missing_is_said(tmp_path):
     why, run_options = reason(path, tmp_path / "o", "rule_comparison")
     assert why == "needs top-k, top-p and top-delta: the three oracles, or ffd with the three values of rule"
     assert run_options == "--selector topk --selector topp --selector topdelta"
-    apart = make_study(tmp_path, ["topk", "topp", "topdelta"], "--budget", "100%", "--p", "0.5", "--delta", "1", samples=1, layers=1, name="a")
+    apart = make_study(tmp_path, ["topk", "topp", "topdelta"], "--budget", "100%", "--p", "0.5", "--delta", "1",
+                       samples=1, layers=1, name="a")
     assert "no mean keep ratio within their grids" in reason(apart, tmp_path / "a", "rule_comparison")[0]

@@ -16,7 +16,8 @@ PAPER = {"ffd": ["5", "7"], "quest": ["1024", "50%"], "best": ["1024", "50%"]}
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("span_attribution")
-    path = make(folder / "r.h5", [EXACT, ffd(), quest(), selector("best", "topk", "budget")], spans=("a", "c"), skipped=[("a", 5)])
+    path = make(folder / "r.h5", [EXACT, ffd(), quest(), selector("best", "topk", "budget")], spans=("a", "c"),
+                skipped=[("a", 5)])
     return path, folder / "out", figures(path, folder / "out", "--only", "span_attribution")
 
 
@@ -50,12 +51,14 @@ def test_losses_are_what_the_cells_say(study):
         for column, which in (("best_layer", 0), ("model", 1)):
             values = {name: pair[which] for name, pair in found.items()}
             worst = max(values, key=values.get)
-            assert same(row, f"{column}_lost_mean", np.mean(list(values.values()))), (row["curve"], row["setting_label"])
+            assert same(row, f"{column}_lost_mean", np.mean(list(values.values()))), \
+                (row["curve"], row["setting_label"])
             assert same(row, f"{column}_lost_worst", values[worst])
             assert row[f"{column}_worst_prompt"] == (worst if values[worst] > 0 else "")
         differ += row["model_lost_mean"] != row["best_layer_lost_mean"]
         wanted = lambda sample, task, layer: layer >= least
-        assert same(row, "io_ratio", pooled(blocks(path, row["label"], "io_ratio", row["setting_label"]), wanted).mean())
+        assert same(row, "io_ratio", pooled(blocks(path, row["label"], "io_ratio", row["setting_label"]),
+                                            wanted).mean())
         assert row["prompts"] == row["model_prompts"] == "2"
     assert differ > 4, "the case is not trivial"
     table = read_csv(out / "span_attribution_settings.csv")
@@ -95,7 +98,8 @@ def test_heads_are_ranked_and_what_is_kept_of_them(study):
         rank = int(row["rank"])
         mass, layer, head = ranked[rank - 1]
         assert (int(row["layer"]), int(row["head"]), int(row["kv_head"])) == (layer, head, head // 2)
-        assert same(row, "span_mass", mass) and same(row, "retrieval_share", np.mean(list(retrieval[layer, head].values())))
+        assert same(row, "span_mass", mass) and same(row, "retrieval_share",
+                                                     np.mean(list(retrieval[layer, head].values())))
         before = [place for _, *place in ranked[:rank]]
         covered = {s for y, h in before for s, is_one in retrieval[y, h].items() if is_one}
         assert same(row, "covered_share", len(covered) / 2)
@@ -106,7 +110,8 @@ def test_heads_are_ranked_and_what_is_kept_of_them(study):
             parts = shares[setting].values()
             expected = sum(k for k, _ in parts) / sum(m for _, m in parts) if parts else np.nan
             assert row[f"paper_setting_{number}"] == setting and same(row, f"mass_kept_{number}", expected)
-        for column, of in (("least_setting_99", lambda s: True), ("least_setting_99_retrieval", lambda s: retrieval[layer, head][s])):
+        for column, of in (("least_setting_99", lambda s: True),
+                           ("least_setting_99_retrieval", lambda s: retrieval[layer, head][s])):
             enough = [setting for setting in SETTINGS[row["label"]]
                       if (worst := [k / m for s, (k, m) in shares[setting].items() if of(s)]) and min(worst) >= 0.99]
             assert row[column] == (enough[0] if enough else ""), (row["label"], rank, column)
@@ -114,7 +119,8 @@ def test_heads_are_ranked_and_what_is_kept_of_them(study):
     for point in read_csv(out / "span_attribution_curves.csv"):
         parts = kept(path, point["label"], point["setting_label"], int(point["layer"]), int(point["head"]))
         assert same(point, "span_mass_kept_worst_prompt", min((k / m for k, m in parts.values()), default=np.nan))
-        tokens = [b[:, int(point["head"])] for s, _, y, b in blocks(path, point["label"], "span_keep", point["setting_label"]) if y == int(point["layer"])]
+        tokens = [b[:, int(point["head"])] for s, _, y, b in blocks(path, point["label"], "span_keep",
+                                                                    point["setting_label"]) if y == int(point["layer"])]
         assert same(point, "span_keep", np.nanmean(np.concatenate(tokens)))
 
 
@@ -130,27 +136,39 @@ def test_sentences_quote_the_tables(study):
     path, out, said = study
     ranked, retrieval = ranking(path)
     retrieving = [place for _, *place in ranked if any(retrieval[tuple(place)].values())]
-    assert (f"The head with most attention on the evidence is layer {ranked[0][1]} head {ranked[0][2]}: {100 * ranked[0][0]:.1f} % on average over 2 prompts. "
+    assert (
+        f"The head with most attention on the evidence is layer {ranked[0][1]} head {ranked[0][2]}: "
+        f"{100 * ranked[0][0]:.1f} % on average over 2 prompts. "
             f"{len(retrieving)} of 16 heads put 30 % or more on it") in said
-    losses = {(r["label"], r["setting_label"]): r for r in read_csv(out / "span_attribution.csv") if r["layers"] == "compared"}
+    losses = {(r["label"], r["setting_label"]): r for r in read_csv(out / "span_attribution.csv")
+              if r["layers"] == "compared"}
     assert len(retrieving) > 10, "more than the table has"
     for setting in ("5", "7"):
         row = losses["ffd", setting]
-        lost = (f"{100 * float(row['model_lost_mean']):.1f} % of the evidence tokens are kept by no head of any layer but layers 0 and 1, dense in one of the selectors "
+        lost = (
+            f"{100 * float(row['model_lost_mean']):.1f} % of the evidence tokens are kept by no head of any layer but "
+            "layers 0 and 1, dense in one of the selectors "
                 f"(worst prompt, {row['model_worst_prompt']}: {100 * float(row['model_lost_worst']):.1f} %)")
-        assert f"ffd at delta {setting}: {lost if row['model_worst_prompt'] else 'every evidence token is kept by some head of a layer but layers 0 and 1, dense in one of the selectors'}; of " in said
+        kept_all = ("every evidence token is kept by some head of a layer but layers 0 and 1, dense in one of the "
+                    "selectors")
+        assert f"ffd at delta {setting}: {lost if row['model_worst_prompt'] else kept_all}; of " in said
         shares = {(y, h): kept(path, "ffd", setting, y, h).values() for y, h in retrieving}
-        losing = sorted((sum(k for k, _ in parts) / sum(m for _, m in parts), *place) for place, parts in shares.items())
+        losing = sorted((sum(k for k, _ in parts) / sum(m for _, m in parts), *place)
+                        for place, parts in shares.items())
         losing = [one for one in losing if one[0] < 0.99]
         share, layer, head = losing[0]
         assert (f"of {len(retrieving)} retrieval heads, {len(losing)} lose more than 1 % of the attention on them: "
                 f"layer {layer} head {head} keeps {100 * share:.1f} %") in said
     assert "best at" not in said, "an oracle is no method"
-    enough, of, setting = re.search(r"ffd: to keep 99 % of their attention on the evidence in every prompt in which they retrieve it, "
+    enough, of, setting = re.search(
+        r"ffd: to keep 99 % of their attention on the evidence in every prompt in which they retrieve it, "
                                     r"(\d+) of (\d+) retrieval heads? needs? delta ([\d.]+) or less", said).groups()
     needs = []
     for layer, head in retrieving:
-        worst = {s: min(k / m for sample, (k, m) in kept(path, "ffd", s, layer, head).items() if retrieval[layer, head][sample]) for s in SETTINGS["ffd"]}
+        worst = {
+            s: min(
+                k / m for sample, (k, m) in kept(path, "ffd", s, layer, head).items() if retrieval[layer, head][sample])
+                for s in SETTINGS["ffd"]}
         needs.append(min((float(s) for s in SETTINGS["ffd"] if worst[s] >= 0.99), default=np.inf))
     assert (int(enough), int(of)) == (sum(need <= float(setting) for need in needs), len(needs))
     script = (out / "span_attribution.gp").read_text()
@@ -178,11 +196,13 @@ def test_without_values_of_tokens_the_whole_model_is_left_out(study, tmp_path):
 
 def test_it_says_what_is_missing(tmp_path):
     said = figures(make(tmp_path / "r.h5", [ffd()]), tmp_path / "out")
-    assert "left out: span_attribution (tiny): needs samples with evidence spans (attest capture --spans takes them from the prompts)" in said
+    assert ("left out: span_attribution (tiny): needs samples with evidence spans (attest capture --spans takes them "
+            "from the prompts)") in said
     old = make(tmp_path / "old.h5", [EXACT, ffd()], spans=("a",))
     with h5py.File(old, "r+") as file:
         for sample in file["dumps/0/samples"].values():
             sample["ffd"].pop("span_lost", None)
     said = figures(old, tmp_path / "old")
-    assert "span_attribution (tiny): needs the metric span_lost of a selector other than exact; results of older versions lack it" in said
+    assert ("span_attribution (tiny): needs the metric span_lost of a selector other than exact; results of older "
+            "versions lack it") in said
     assert "--force --selector ffd" in said

@@ -9,7 +9,8 @@ from results_maker import EXACT, ffd, quest, selector
 
 @pytest.fixture
 def study(tmp_path):
-    path = make(tmp_path / "r.h5", [EXACT, ffd(), quest(), selector("best", "topk", "budget")], spans=("a", "c"), skipped=[("a", 5)])
+    path = make(tmp_path / "r.h5", [EXACT, ffd(), quest(), selector("best", "topk", "budget")], spans=("a", "c"),
+                skipped=[("a", 5)])
     return path, tmp_path / "out", figures(path, tmp_path / "out", "--only", "span_keep")
 
 
@@ -20,14 +21,19 @@ def test_csv_is_what_the_cells_say(study):
     mass = {(sample, layer): block for sample, _, layer, block in blocks(path, "scores", "span_mass")}
     for row in rows:
         wanted = lambda sample, task, layer: row["layers"] == "all" or layer >= 2
-        cells = lambda metric: [(b, mass.get((s, y))) for s, t, y, b in blocks(path, row["label"], metric, row["setting_label"]) if wanted(s, t, y)]
-        retrieval = lambda metric: np.concatenate([b[(np.float32(m) >= 0.3) & ~np.isnan(b)] for b, m in cells(metric) if m is not None])
+        cells = lambda metric: [(b, mass.get((s, y))) for s, t, y, b in blocks(path, row["label"], metric,
+                                                                               row["setting_label"]) if wanted(s, t, y)]
+        retrieval = lambda metric: np.concatenate([b[(np.float32(m) >= 0.3) & ~np.isnan(b)] for b, m in cells(metric)
+                                                   if m is not None])
         kept = [(b[~np.isnan(b)].sum(), m[~np.isnan(b)].sum()) for b, m in cells("span_mass_kept")]
         get = lambda metric: pooled(blocks(path, row["label"], metric, row["setting_label"]), wanted)
         recall = retrieval("recall")
-        expected = {"io_ratio": get("io_ratio").mean(), "keep_ratio": get("keep_ratio").mean(), "span_keep_mean": get("span_keep").mean(),
-                    "span_keep_retrieval": retrieval("span_keep").mean(), "span_mass_kept": sum(k for k, _ in kept) / sum(m for _, m in kept),
-                    "span_recall_mean": recall.mean(), "span_recall_min": recall.min(), "cells": get("span_keep").size, "retrieval_cells": recall.size}
+        expected = {"io_ratio": get("io_ratio").mean(), "keep_ratio": get("keep_ratio").mean(),
+                    "span_keep_mean": get("span_keep").mean(),
+                    "span_keep_retrieval": retrieval("span_keep").mean(),
+                    "span_mass_kept": sum(k for k, _ in kept) / sum(m for _, m in kept),
+                    "span_recall_mean": recall.mean(), "span_recall_min": recall.min(), "cells": get("span_keep").size,
+                    "retrieval_cells": recall.size}
         for column, value in expected.items():
             assert same(row, column, value), (row["curve"], row["setting_label"], column)
         assert 0 < recall.size < get("span_keep").size, "the case is not trivial"
@@ -36,10 +42,14 @@ def test_csv_is_what_the_cells_say(study):
 def test_sentences_quote_the_csv(study):
     _, out, said = study
     rows = {(r["label"], r["setting_label"]): r for r in read_csv(out / "span_keep.csv") if r["layers"] == "compared"}
-    for label, setting, words in (("ffd", "5", "ffd at delta 5"), ("ffd", "7", "ffd at delta 7"), ("quest", "1024", "quest at budget 1024")):
+    for label, setting, words in (("ffd", "5", "ffd at delta 5"), ("ffd", "7", "ffd at delta 7"),
+                                  ("quest", "1024", "quest at budget 1024")):
         number = lambda column, digits, factor=1: f"{factor * float(rows[label, setting][column]):.{digits}f}"
-        assert (f"{words} keeps {number('span_keep_mean', 1, 100)} % of the evidence tokens and {number('span_mass_kept', 2, 100)} % of the attention on them "
-                f"for {number('io_ratio', 1, 100)} % of the bytes; span recall over {number('retrieval_cells', 0)} retrieval cells: "
+        assert (
+            f"{words} keeps {number('span_keep_mean', 1, 100)} % of the evidence tokens and "
+            f"{number('span_mass_kept', 2, 100)} % of the attention on them "
+                f"for {number('io_ratio', 1, 100)} % of the bytes; span recall over {number('retrieval_cells', 0)} "
+                "retrieval cells: "
                 f"mean {number('span_recall_mean', 4)}, min {number('span_recall_min', 4)}.") in said
     assert "best at" not in said, "an oracle is no method"
     script = (out / "span_keep.gp").read_text()

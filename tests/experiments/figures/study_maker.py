@@ -30,7 +30,8 @@ def make(path, selectors, tasks=None, spans=(), skipped=(), seed=0, **more):
 
 def make_of_two_dumps(path, selectors, samples):
     """A study of two dumps whose samples have the same names; returns the path, and those of each dump's own study."""
-    own = [make(path.with_name(f"{name}.h5"), selectors, samples=samples, dump=f"{name}.h5", seed=seed) for seed, name in enumerate(("first", "second"))]
+    own = [make(path.with_name(f"{name}.h5"), selectors, samples=samples, dump=f"{name}.h5", seed=seed)
+           for seed, name in enumerate(("first", "second"))]
     return results_maker.join_dumps(path, own), own
 
 
@@ -73,7 +74,8 @@ def _add_metrics(rng, group, one, done, has_spans, sample):
     exact = {"salient_hit_rate": 1, "missed_salient_mass": 0, "span_keep": 1}
     if has_spans:
         tokens = _span_tokens(sample, one, keep)
-        values |= {"span_token_heads": tokens, "span_lost": np.where(np.isnan(tokens), np.nan, tokens == 0).sum(-1, where=~np.isnan(tokens)) / 5}
+        values |= {"span_token_heads": tokens,
+                   "span_lost": np.where(np.isnan(tokens), np.nan, tokens == 0).sum(-1, where=~np.isnan(tokens)) / 5}
         exact |= {"span_token_heads": keep.shape[2], "span_lost": 0}
         if "span_tokens" not in group:
             group["span_tokens"] = np.arange(100, 106)
@@ -84,14 +86,16 @@ def _span_tokens(sample, one, keep):
     """Heads that keep each of six span tokens, of which a query sees five."""
     own = np.random.default_rng([7, *sample.name.encode(), *one["label"].encode()])
     layers, queries, heads, settings = keep.shape
-    counts = own.binomial(heads, 0.6 * np.nan_to_num(keep).mean(2)[..., None] ** 3, (layers, queries, settings, 6)).astype(float)
+    counts = own.binomial(heads, 0.6 * np.nan_to_num(keep).mean(2)[..., None] ** 3,
+                          (layers, queries, settings, 6)).astype(float)
     for query in range(queries):
         counts[:, query, :, query] = np.nan
     return counts
 
 
 def figures(results, folder, *arguments, expect=0):
-    """Runs `attest figures` on one file or several; returns what it printed. `expect`: the exit status, None for any."""
+    """Runs `attest figures` on one file or several; returns what it printed. `expect`: the exit status, None for
+    any."""
     paths = [results] if isinstance(results, (str, Path)) else results
     command = [os.environ["ATTEST_BIN"], "figures", *map(str, paths), "-o", str(folder), "--format", "svg", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -21,7 +21,8 @@ PRINTED = 1e-4  # areas under curves have four digits
 def load(path):
     """(scores, label -> metric -> array) of each sample."""
     with h5py.File(path) as file:
-        return [({name: data[()] for name, data in sample["scores"].items()}, {label: {name: data[()] for name, data in sample[label].items()} for label in SELECTORS})
+        return [({name: data[()] for name, data in sample["scores"].items()},
+                 {label: {name: data[()] for name, data in sample[label].items()} for label in SELECTORS})
                 for sample in file["dumps/0/samples"].values()]
 
 
@@ -40,7 +41,8 @@ def numbers_of(path, label, setting, predictor):
             weight = mass.astype(float)
             numbers.append(reduce((weight * group["output_error"][..., at]).sum((0, 2)) / weight.sum((0, 2))))
         elif metric == "weighted_error":
-            numbers.append(np.float32(reduce(np.sqrt((group["weighted_error_head"][..., at].astype(float) ** 2).sum(2)).sum(0).astype(np.float32).astype(float))))
+            of_rows = np.sqrt((group["weighted_error_head"][..., at].astype(float) ** 2).sum(2)).sum(0)
+            numbers.append(np.float32(reduce(of_rows.astype(np.float32).astype(float))))
         elif metric in ("predicted_loss", "predicted_margin"):
             loss = group["predicted_loss_head"][..., at].astype(float).sum((0, 2))
             row = loss if metric == "predicted_loss" else scores["margin"].astype(float) - loss
@@ -63,10 +65,13 @@ def auc_of_pairs(score, failed, stratum=None):
 
 
 STATISTICS = {"mean": np.nanmean, "min": np.nanmin, "max": np.nanmax, "p5": lambda x: np.nanquantile(x, 0.05)}
-PREDICTORS = {"span_error.max": "high", "span_recall.min": "low", "span_recall.mean": "low", "span_share_kept": "low", "span_mass_kept.min": "low", "model_span_lost.max": "high",
-              "model_span_lost.mean": "high", "recall.mean": "low", "recall.min": "low", "recall.p5": "low", "mass_recall.min": "low", "lse_error.max": "high", "recall_layer.min": "low",
+PREDICTORS = {"span_error.max": "high", "span_recall.min": "low", "span_recall.mean": "low", "span_share_kept": "low",
+              "span_mass_kept.min": "low", "model_span_lost.max": "high",
+              "model_span_lost.mean": "high", "recall.mean": "low", "recall.min": "low", "recall.p5": "low",
+              "mass_recall.min": "low", "lse_error.max": "high", "recall_layer.min": "low",
               "lse_error.mean": "high", "keep_ratio.mean": "low", "keep_ratio.min": "low", "weighted_error.max": "high",
-              "weighted_error.mean": "high", "predicted_loss.max": "high", "predicted_margin.min": "low", "predicted_margin.mean": "low"}
+              "weighted_error.mean": "high", "predicted_loss.max": "high", "predicted_margin.min": "low",
+              "predicted_margin.mean": "low"}
 
 
 class Study:
@@ -88,7 +93,8 @@ class Study:
         self.prompt = np.array([r[1] for r in self.runs])
 
     def values(self, predictor):
-        return np.array([numbers_of(path, label, setting, predictor)[prompt] for _, prompt, label, setting, _, path in self.runs])
+        return np.array(
+            [numbers_of(path, label, setting, predictor)[prompt] for _, prompt, label, setting, _, path in self.runs])
 
     def score(self, predictor):
         return self.values(predictor) * (1 if PREDICTORS[predictor] == "high" else -1)
@@ -113,20 +119,24 @@ def test_auc_is_what_all_pairs_say(study):
         assert (int(row["runs"]), int(row["failures"])) == (len(score), study.failed.sum())
         assert int(row["failed_prompts"]) == len(set(study.prompt[study.failed]))
         assert float(row["auc"]) == pytest.approx(auc_of_pairs(score, study.failed), abs=PRINTED)
-        assert float(row["auc_same_selector"]) == pytest.approx(auc_of_pairs(score, study.failed, study.label), abs=PRINTED)
-        for scope, of in (("ffd", study.selector == "ffd"), ("quest", study.selector == "quest"), ("model other", study.model == "other")):
+        assert float(row["auc_same_selector"]) == pytest.approx(auc_of_pairs(score, study.failed, study.label),
+                                                                abs=PRINTED)
+        for scope, of in (("ffd", study.selector == "ffd"), ("quest", study.selector == "quest"),
+                          ("model other", study.model == "other")):
             row = row_of(rows, predictor=predictor, scope=scope)
             assert int(row["runs"]) == of.sum()
             assert float(row["auc"]) == pytest.approx(auc_of_pairs(score[of], study.failed[of]), abs=PRINTED)
             assert float(row["auc_low"]) <= float(row["auc"]) <= float(row["auc_high"])
     assert float(row_of(rows, predictor="combination_spans", scope="all")["auc"]) > 0.97
-    assert rows[0]["spans"] == "with" and {r["scope"] for r in rows} == {"all", "ffd", "quest", "streaming_llm", "model tiny", "model other"}
+    assert rows[0]["spans"] == "with" and {r["scope"] for r in rows} == {"all", "ffd", "quest", "streaming_llm",
+                                                                         "model tiny", "model other"}
 
 
 def test_captions_speak_of_what_is_there(study):
     """Bootstrap intervals are in two tables alone; bins and margins have numbers of any count."""
     caption = lambda name: " ".join((study.out / f"failure_prediction_{name}").read_text().replace("#", " ").split())
-    for name, interval, fewest in (("auc.md", True, True), ("left_out.md", True, True), ("thresholds.md", False, True), ("margin.md", False, False),
+    for name, interval, fewest in (("auc.md", True, True), ("left_out.md", True, True), ("thresholds.md", False, True),
+                                   ("margin.md", False, False),
                                    ("roc.gp", False, True), ("calibration.gp", False, False)):
         text = caption(name)
         assert "it failed if dense attention answers right and the run wrong." in text, name
@@ -138,7 +148,8 @@ def test_thresholds_catch_what_they_say(study):
     rows = table(study.out, "thresholds")
     for predictor in PREDICTORS:
         for scope, of in (("all", study.failed | True), ("ffd", study.selector == "ffd")):
-            row, score, failed = row_of(rows, predictor=predictor, scope=scope), study.score(predictor)[of], study.failed[of]
+            row, score, failed = row_of(rows, predictor=predictor, scope=scope), study.score(predictor)[of], \
+                study.failed[of]
             for share in (95, 99):
                 limit = np.sort(score[failed])[::-1][int(np.ceil(share / 100 * failed.sum() - 1e-9)) - 1]
                 assert abs(float(row[f"threshold_{share}"])) == pytest.approx(abs(limit), rel=NUMBER, abs=NUMBER)
@@ -151,19 +162,24 @@ def test_predicted_margins_below_zero(study):
     """A threshold that is not learnt."""
     rows, alarm = table(study.out, "margin"), study.values("predicted_margin.min") < 0
     assert {r["scope"] for r in rows} == {"all", "ffd", "quest", "streaming_llm", "model tiny", "model other"}
-    for scope, of in (("all", study.failed | True), ("ffd", study.selector == "ffd"), ("model other", study.model == "other")):
+    for scope, of in (("all", study.failed | True), ("ffd", study.selector == "ffd"),
+                      ("model other", study.model == "other")):
         row, failed = row_of(rows, scope=scope), study.failed[of]
         assert (int(row["failures"]), int(row["right"])) == (failed.sum(), (~failed).sum())
         assert float(row["caught"]) == pytest.approx(alarm[of][failed].mean(), abs=NUMBER)
         assert float(row["false_alarms"]) == pytest.approx(alarm[of][~failed].mean(), abs=NUMBER)
     caught, alarms = alarm[study.failed].mean(), alarm[~study.failed].mean()
     assert 0.2 < caught < 1 and 0 < alarms < 0.8, "the case is not trivial"
-    assert (f"predicted_margin.min below 0, a threshold that is not learnt, tells {100 * caught:.1f} % of {study.failed.sum()} failures, "
-            f"and takes {100 * alarms:.1f} % of {(~study.failed).sum()} right runs for failures.") in texts(study.report)
+    assert (
+        f"predicted_margin.min below 0, a threshold that is not learnt, tells {100 * caught:.1f} % of "
+        f"{study.failed.sum()} failures, "
+            f"and takes {100 * alarms:.1f} % of {(~study.failed).sum()} right runs for failures.") in texts(
+                study.report)
 
 
 def test_what_is_left_out_does_not_teach(study):
-    """Prompts are left out with the selector, the model, or both: the thresholds are near those of all other prompts."""
+    """Prompts are left out with the selector, the model, or both: the thresholds are near those of all other
+    prompts."""
     rows = table(study.out, "left_out")
     for kind, parts in (("selector", study.selector), ("model", study.model)):
         for predictor in ("span_recall.min", "lse_error.max", "recall.mean"):
@@ -178,8 +194,10 @@ def test_what_is_left_out_does_not_teach(study):
             row = row_of(rows, left_out=kind, part="all in turn", predictor=predictor)
             assert row["threshold_95"] == "nan" and 0.8 < float(row["caught_95"]) <= 1
         assert float(row_of(rows, left_out=kind, part="all in turn", predictor="combination_spans")["auc"]) > 0.97
-    both = [row["part"] for row in rows if row["left_out"] == "selector and model" and row["predictor"] == "recall.mean"]
-    assert sorted(both) == sorted([f"{s} on {m}" for s in set(study.selector) for m in set(study.model)] + ["all in turn"])
+    both = [row["part"] for row in rows if row["left_out"] == "selector and model"
+            and row["predictor"] == "recall.mean"]
+    assert sorted(both) == \
+        sorted([f"{s} on {m}" for s in set(study.selector) for m in set(study.model)] + ["all in turn"])
 
 
 def test_targets_count_prompts(study):
@@ -189,16 +207,20 @@ def test_targets_count_prompts(study):
         meets = values >= float(row["value"]) - 1e-6
         passing = set(study.prompt[meets])
         failing = set(study.prompt[meets & study.failed])
-        assert [int(row[c]) for c in ("runs", "failed_runs", "prompts", "failed_prompts")] == [meets.sum(), (meets & study.failed).sum(), len(passing), len(failing)]
+        assert [int(row[c]) for c in ("runs", "failed_runs", "prompts", "failed_prompts")] == \
+            [meets.sum(), (meets & study.failed).sum(), len(passing), len(failing)]
         # P(Bin(n, 0.1) <= k)
         n, k = len(passing), len(failing)
-        tail = sum(np.exp(np.sum(np.log(np.arange(n - i + 1, n + 1))) - np.sum(np.log(np.arange(1, i + 1)))) * 0.1**i * 0.9 ** (n - i) for i in range(k + 1))
+        tail = sum(np.exp(np.sum(np.log(np.arange(n - i + 1, n + 1))) - np.sum(np.log(np.arange(1, i + 1)))) * 0.1**i *
+                   0.9 ** (n - i) for i in range(k + 1))
         if n >= 29 and (certified is None or certified):
             certified = tail <= 0.05
         assert row["certified_10"] == ("1" if n >= 29 and certified else "0"), row
     last = [r for r in rows if r["certified_10"] == "1"][-1]
     finding = [t for t in texts(study.report) if t.startswith("Target ")]
-    assert len(finding) == 1 and finding[0].startswith(f"Target {last['target']}: at most 10 % of prompts like these fail in a run that meets it (confidence 95 %); here {last['failed_prompts']} of {last['prompts']} prompts do.")
+    assert len(finding) == 1 and finding[0].startswith(
+        f"Target {last['target']}: at most 10 % of prompts like these fail in a run that meets it (confidence 95 %); "
+        f"here {last['failed_prompts']} of {last['prompts']} prompts do.")
     target = f"--target '{last['target']}'"
     assert f"attest validate RESULTS --selector LABEL {target}." in finding[0]
     done = run_attest("validate", study.paths[0], "--selector", "half", "--target", last["target"])
@@ -211,7 +233,8 @@ def test_curves_and_bins_hold_all_runs(study):
         own = [(float(r["false_alarms"]), float(r["caught"])) for r in points if r["curve"] == predictor]
         assert own[0] == (0, 0) and own[-1] == (1, 1) and own == sorted(own)
         area = sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in zip(own, own[1:]))
-        assert area == pytest.approx(float(row_of(table(study.out, "auc"), predictor=predictor, scope="all")["auc"]), abs=CLOSE)
+        assert area == pytest.approx(float(row_of(table(study.out, "auc"), predictor=predictor, scope="all")["auc"]),
+                                     abs=CLOSE)
     bins = read_csv(study.out / "failure_prediction_calibration.csv")
     values = study.values("span_recall.min")
     own = [r for r in bins if r["curve"] == "span_recall.min"]
@@ -219,9 +242,11 @@ def test_curves_and_bins_hold_all_runs(study):
     for r in own:
         inside = (values >= float(r["from"]) - 1e-7) & (values <= float(r["to"]) + 1e-7)
         assert int(r["runs"]) == inside.sum() and int(r["failures"]) == study.failed[inside].sum()
-        assert float(r["failed_low"]) <= float(r["failed"]) <= float(r["failed_high"]) and float(r["failed_low"]) < float(r["failed_high"])
+        assert float(r["failed_low"]) <= float(r["failed"]) <= float(r["failed_high"]) \
+            and float(r["failed_low"]) < float(r["failed_high"])
     assert float(own[0]["failed"]) > 0.9 and float(own[-1]["failed"]) < 0.1
-    assert (study.out / "failure_prediction_roc.svg").exists() and (study.out / "failure_prediction_calibration.svg").exists()
+    assert (study.out / "failure_prediction_roc.svg").exists() \
+        and (study.out / "failure_prediction_calibration.svg").exists()
 
 
 def test_the_report_shows_it(study, tmp_path):
@@ -234,7 +259,8 @@ def test_the_report_shows_it(study, tmp_path):
 def test_what_is_joined_is_said(study):
     sentences = texts(study.report)
     runs, failed = len(study.failed), study.failed.sum()
-    assert sentences[0] == f"{runs} runs of 40 prompts under 4 labels, 2 models: {failed} failed, {runs - failed} right (scored {runs} by contains)."
+    assert sentences[0] == (f"{runs} runs of 40 prompts under 4 labels, 2 models: {failed} failed, {runs - failed} "
+                            f"right (scored {runs} by contains).")
     assert sentences[1] == f"Left out of {runs + 7} answers: 7 of 1 prompt that dense attention answers wrong."
     assert study.report["experiments"][0]["study"] == "tiny; other"
 
@@ -244,9 +270,12 @@ def test_too_few_failures_are_a_sentence(tmp_path):
     failed[:] = False
     failed[:4] = True  # 28 failures, of 4 prompts
     report = said(write_results(tmp_path / "r.h5", bad), write_tasks(tmp_path / "t.h5", failed), "-o", tmp_path / "out")
-    assert ("28 failures of 4 prompts and 252 right runs of 36 prompts are too few to judge a predictor, which takes at least 10 each, of at least 5 prompts: there is no AUC and no threshold."
+    assert (
+        "28 failures of 4 prompts and 252 right runs of 36 prompts are too few to judge a predictor, which takes at "
+        "least 10 each, of at least 5 prompts: there is no AUC and no threshold."
             in texts(report))
-    assert [t["name"] for t in report["experiments"][0]["tables"]] == ["failure_prediction_target"] and report["experiments"][0]["figures"] == []
+    assert [t["name"] for t in report["experiments"][0]["tables"]] == ["failure_prediction_target"] \
+        and report["experiments"][0]["figures"] == []
     assert not any("AUC of" in t for t in texts(report))
 
 
@@ -265,13 +294,16 @@ def test_a_predictor_that_is_not_defined_everywhere_says_so(tmp_path):
     bad, failed = planted(40)
     share = np.full(bad.shape, 0.4)
     share[5:] = np.nan
-    report = said(write_results(tmp_path / "r.h5", bad, metrics={"mass_recall": share}), write_tasks(tmp_path / "t.h5", failed), "-o", tmp_path / "out")
+    report = said(write_results(tmp_path / "r.h5", bad, metrics={"mass_recall": share}),
+                  write_tasks(tmp_path / "t.h5", failed), "-o", tmp_path / "out")
     few = failed[:5]
     prompts = few.any(1).sum()
-    assert f"mass_recall.min is defined for 35 runs, of which {few.sum()} of {prompts} prompts failed: too few for a number." in texts(report)
+    assert (f"mass_recall.min is defined for 35 runs, of which {few.sum()} of {prompts} prompts failed: too few for a "
+            "number.") in texts(report)
     share[:36] = 0.4
     results = write_results(tmp_path / "s.h5", bad, metrics={"mass_recall": share})
-    assert any(t.startswith("mass_recall.min tells") and t.endswith("(it is defined for 252 runs).") for t in texts(said(results, tmp_path / "t.h5", "-o", tmp_path / "out", "--force")))
+    assert any(t.startswith("mass_recall.min tells") and t.endswith("(it is defined for 252 runs).")
+               for t in texts(said(results, tmp_path / "t.h5", "-o", tmp_path / "out", "--force")))
 
 
 def test_planted_truths(tmp_path):
@@ -280,7 +312,8 @@ def test_planted_truths(tmp_path):
     runs = every_run()
     chance = np.array([0.05, 0.05, 0.2, 0.2, 0.5, 0.5, 0.9])
     failed = rng.uniform(size=(80, len(runs))) < chance
-    plant = {"missed_salient_mass": np.where(failed, 0.6, 0.3) + rng.uniform(0, 0.1, failed.shape), "output_error": rng.uniform(0.1, 0.9, failed.shape),
+    plant = {"missed_salient_mass": np.where(failed, 0.6, 0.3) + rng.uniform(0, 0.1, failed.shape),
+             "output_error": rng.uniform(0.1, 0.9, failed.shape),
              "salient_hit_rate": np.broadcast_to(1 - chance, failed.shape) + rng.uniform(-0.02, 0.02, failed.shape)}
     results = write_results(tmp_path / "r.h5", rng.uniform(0.1, 0.3, failed.shape), metrics=plant)
     said(results, write_tasks(tmp_path / "t.h5", failed), "-o", tmp_path / "out")
@@ -288,15 +321,18 @@ def test_planted_truths(tmp_path):
     perfect = row_of(rows, predictor="missed_salient_mass.max", scope="all")
     assert perfect["auc"] == perfect["auc_low"] == perfect["auc_high"] == perfect["auc_same_selector"] == "1"
     blind = row_of(rows, predictor="output_error.max", scope="all")
-    assert float(blind["auc_low"]) < 0.5 < float(blind["auc_high"]) and float(blind["auc_high"]) - float(blind["auc_low"]) < 0.25
+    assert float(blind["auc_low"]) < 0.5 < float(blind["auc_high"]) \
+        and float(blind["auc_high"]) - float(blind["auc_low"]) < 0.25
     knows = row_of(rows, predictor="salient_hit_rate.min", scope="all")
     assert float(knows["auc_low"]) > 0.75, "the pooled AUC is high"
-    assert float(knows["auc_same_selector_low"]) < 0.5 < float(knows["auc_same_selector_high"]), "but knows the selector alone"
+    assert float(knows["auc_same_selector_low"]) < 0.5 < float(knows["auc_same_selector_high"]), \
+        "but knows the selector alone"
 
 
 def test_results_without_spans_have_predictors_without(tmp_path):
     bad, failed = planted(40)
-    report = said(write_results(tmp_path / "r.h5", bad, spans=False), write_tasks(tmp_path / "t.h5", failed), "-o", tmp_path / "out")
+    report = said(write_results(tmp_path / "r.h5", bad, spans=False), write_tasks(tmp_path / "t.h5", failed), "-o",
+                  tmp_path / "out")
     assert {r["spans"] for r in table(tmp_path / "out", "auc")} == {"without"}
     assert any(t.startswith("Target lse_error.max<=") for t in texts(report)), texts(report)
 

@@ -36,16 +36,18 @@ def planted(prompts, seed=0, selectors=None, noise=0.02):
     return bad, failed
 
 
-def write_results(path, bad, names=None, *, selectors=None, model="tiny", dump="tiny.h5", spans=True, left_out=(), seed=0, metrics=None):
-    """Cells whose worst is 1 - bad (qualities) or 2 bad (LSE error). `metrics`: name -> [prompt, run], the worst cell instead.
-    `left_out`: prompts whose last layer was left out."""
+def write_results(path, bad, names=None, *, selectors=None, model="tiny", dump="tiny.h5", spans=True, left_out=(),
+                  seed=0, metrics=None):
+    """Cells whose worst is 1 - bad (qualities) or 2 bad (LSE error). `metrics`: name -> [prompt, run], the worst cell
+    instead. `left_out`: prompts whose last layer was left out."""
     selectors = selectors or SELECTORS
     rng = np.random.default_rng(seed)
     shape = (LAYERS, QUERIES, HEADS)
     with h5py.File(path, "w") as file:
         file.attrs.update({"format": "attention-study", "format_version": 1, "manifest": "{}"})
         group = file.create_group("dumps/0")
-        group.attrs.update({"path": dump, "model": model, "num_query_heads": HEADS, "num_kv_heads": 2, "head_dim": 64, "value_dim": 64, "num_layers": LAYERS})
+        group.attrs.update({"path": dump, "model": model, "num_query_heads": HEADS, "num_kv_heads": 2, "head_dim": 64,
+                            "value_dim": 64, "num_layers": LAYERS})
         for p, row in enumerate(bad):
             sample = group.create_group(f"samples/{names[p] if names else f'p{p:03}'}")
             sample.attrs.update({"task": "t", "num_tokens": 1000})
@@ -71,7 +73,8 @@ def write_results(path, bad, names=None, *, selectors=None, model="tiny", dump="
                 recall = 1 - own * rng.uniform(0.1, 0.9, (*shape, 1))
                 recall[1, 1, 0] = 1 - own
                 recall[0, 0, 3] = 1 - np.minimum(1, own * rng.uniform(0.8, 1.6, own.shape))
-                values = {"recall": recall, "mass_recall": 1 - own * rng.uniform(0.2, 1, (*shape, 1)), "lse_error": 2 * own * rng.uniform(0, 1, (*shape, 1)),
+                values = {"recall": recall, "mass_recall": 1 - own * rng.uniform(0.2, 1, (*shape, 1)),
+                          "lse_error": 2 * own * rng.uniform(0, 1, (*shape, 1)),
                           "output_error": 1.5 * own * rng.uniform(0.6, 1, (*shape, 1)),
                           "weighted_error_head": own**2 * np.linspace(0.5, 2, mass.size).reshape(*shape, 1),
                           # Of up to 12 own per row, some of it negative; the margins are about 3.
@@ -94,26 +97,31 @@ def write_results(path, bad, names=None, *, selectors=None, model="tiny", dump="
     return str(path)
 
 
-def write_tasks(path, failed, names=None, *, selectors=None, model="tiny", dense=None, exact=None, prefix=None, contains=None, options=None):
+def write_tasks(path, failed, names=None, *, selectors=None, model="tiny", dense=None, exact=None, prefix=None,
+                contains=None, options=None):
     """Answers: right unless `failed` [prompt, run]. `dense`: [prompt], whether dense attention is right (default: all).
     `exact`, `prefix`, `contains`: whole arrays [prompt, 1 + run] instead. `options`: label -> options as JSON."""
     selectors = selectors or SELECTORS
     failed = np.asarray(failed)
     prompts = len(failed)
     text = h5py.string_dtype()
-    right = np.concatenate([np.ones((prompts, 1), bool) if dense is None else np.asarray(dense, bool)[:, None], ~failed], 1).astype(np.uint8)
+    right = np.concatenate([np.ones((prompts, 1), bool) if dense is None else np.asarray(dense, bool)[:, None],
+                            ~failed], 1).astype(np.uint8)
     rows = [("dense", "exact", {}, "none", 0.0, 0)]
     for label, setting in every_run(selectors):
         name, kind, _, given = selectors[label]
         value, percent = number(setting) if setting else (0.0, False)
         rows.append((label, name, (options or {}).get(label, given), kind, value, int(percent)))
     with h5py.File(path, "w") as file:
-        file.attrs.update({"format": "attest-tasks", "format_version": 1, "model": model, "num_layers": LAYERS, "created": "2026-11-22T17:00:00Z", "manifest": "{}"})
+        file.attrs.update({"format": "attest-tasks", "format_version": 1, "model": model, "num_layers": LAYERS,
+                           "created": "2026-11-22T17:00:00Z", "manifest": "{}"})
         file["prompts/name"] = np.array(names or [f"p{p:03}" for p in range(prompts)], text)
         file["prompts/task"] = np.array(["t"] * prompts, text)
         file["prompts/answer"] = np.array(["42"] * prompts, text)
         file["prompts/num_tokens"] = np.full(prompts, 1000)
-        for i, (name, kind) in enumerate([("label", text), ("selector", text), ("options", text), ("setting_kind", text), ("setting", np.float64), ("setting_percent", np.uint8)]):
+        for i, (name, kind) in enumerate([("label", text), ("selector", text), ("options", text),
+                                          ("setting_kind", text), ("setting", np.float64),
+                                          ("setting_percent", np.uint8)]):
             file[f"runs/{name}"] = np.array([json.dumps(row[i]) if name == "options" else row[i] for row in rows], kind)
         file["runs/setting_label"] = np.array(["", *(setting for _, setting in every_run(selectors))], text)
         for name, given in (("exact", exact), ("contains", contains), ("prefix", prefix)):

@@ -29,7 +29,8 @@ def test_the_readme_lists_every_package():
 def test_packages_import_those_above_them(package):
     above, modules = set(ORDER[:ORDER.index(package)]), list((ROOT / package).rglob("*.py"))
     names = {str(path.relative_to(ROOT)): imported(path) - above for path in modules}
-    below = [f"{name} imports {', '.join(sorted(found))}" for name, found in names.items() if found and name not in HAND_OVER]
+    below = [f"{name} imports {', '.join(sorted(found))}" for name, found in names.items() if found
+             and name not in HAND_OVER]
     assert modules and not below, "\n".join(below)
 
 
@@ -40,6 +41,7 @@ def test_what_hands_over_is_needed():
 
 @pytest.mark.parametrize("package", sorted(path.parent.name for path in ROOT.glob("*/__main__.py")))
 def test_options_are_parsed_before_anything_slow_is_imported(package):
-    script = f"import sys, attest.{package}.__main__; print(*{{'torch', 'numpy', 'h5py', 'transformers'}} & set(sys.modules))"
+    script = (f"import sys, attest.{package}.__main__; print(*{{'torch', 'numpy', 'h5py', 'transformers'}} & "
+              "set(sys.modules))")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -104,7 +104,8 @@ class Browser:
 
     def run(self, script):
         """The value of an expression, which may be a promise."""
-        answer = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True, userGesture=True)
+        answer = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True,
+                           userGesture=True)
         if "exceptionDetails" in answer:
             raise BrowserError(answer["exceptionDetails"].get("exception", {}).get("description", script))
         return answer["result"].get("value")
@@ -118,7 +119,8 @@ class Browser:
 
     def open(self, path, address="", width=1280, height=900, theme="light"):
         """Opens a report, and waits until its map is drawn."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
+                  mobile=width < 600)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
         self.call("Page.navigate", url="about:blank")
         self.call("Page.navigate", url=f"file://{path}{address}")

@@ -24,7 +24,8 @@ def report(path, *more):
 
 
 def make_study(folder):
-    """Three samples, of which c has fewer layers; layer 5 of sample b was left out; quest is dense in layers 0 and 1."""
+    """Three samples, of which c has fewer layers; layer 5 of sample b was left out; quest is dense in layers 0 and
+    1."""
     selectors = [EXACT, ffd(), ffd("ffd:gqa=per_head", "per_head"), quest(), selector(HOSTILE, "topk", "budget")]
     return write_results(folder / "r.h5", selectors, skipped={("b", 5)}, model=HOSTILE_MODEL, dump="gone.h5")
 
@@ -49,7 +50,8 @@ def page(browser, study):
     browser.open(study[1])
     yield browser
     assert browser.errors == []
-    assert all(url.startswith(("file://", "data:")) or url == "about:blank" for url in browser.requests), browser.requests
+    assert all(url.startswith(("file://", "data:")) or url == "about:blank" for url in browser.requests), \
+        browser.requests
 
 
 def rounded(value, digits):
@@ -145,7 +147,9 @@ def test_numbers_are_those_of_the_results_file(page, study):
 def test_every_metric_of_the_chosen_head_is_listed(page, study):
     page.run("location.hash = 'metric=recall&selector=ffd&setting=5&layer=2&head=1'")
     settled(page, "document.getElementById('head-title').textContent === 'Layer 2, head 1'")
-    rows = page.run("[...document.querySelectorAll('#head-numbers tbody tr')].map((row) => [...row.cells].map((c) => c.textContent))")
+    rows = page.run(
+        "[...document.querySelectorAll('#head-numbers tbody tr')].map((row) => [...row.cells].map((c) => "
+        "c.textContent))")
     with h5py.File(study[0]) as file:
         stored = {name for name, item in file["dumps/0/samples/a/ffd"].items() if item.ndim >= 3}
     assert {row[0] for row in rows} == stored | {"lse"}
@@ -235,7 +239,9 @@ def test_each_model_begins_with_a_selector_of_its_own(browser, tmp_path):
 
 
 def test_links_of_findings_lead_to_what_they_say(page):
-    links = page.run("[...document.querySelectorAll('.findings a')].map((a) => [a.getAttribute('href'), a.closest('li').textContent])")
+    links = page.run(
+        "[...document.querySelectorAll('.findings a')].map((a) => [a.getAttribute('href'), "
+        "a.closest('li').textContent])")
     assert len(links) > 8
     seen = 0
     for href, text in links:
@@ -259,7 +265,8 @@ def test_pointer_and_curve(page, study):
     page.run("location.hash = 'metric=recall&selector=ffd&setting=5&layer=0&head=1'")
     settled(page)
     page.run("document.getElementById('grid').scrollIntoView({block: 'center', behavior: 'instant'})")
-    box = page.run("(() => { const b = document.getElementById('canvas').getBoundingClientRect(); return [b.left, b.top]; })()")
+    box = page.run(
+        "(() => { const b = document.getElementById('canvas').getBoundingClientRect(); return [b.left, b.top]; })()")
     x, y = box[0] + 20 + 2.5 * 34, box[1] + 18 + 3.5 * 24  # the fourth row, the third column
     page.pointer(x, y)
     settled(page)
@@ -296,7 +303,8 @@ def test_keys_reach_everything(page):
 
 def test_arrow_keys_move_in_the_map(page):
     page.open(page.run("location.pathname"), "#metric=recall&selector=ffd&setting=5&layer=1&head=1")
-    for key, place in (("ArrowRight", (1, 2)), ("ArrowDown", (2, 2)), ("End", (2, 3)), ("ArrowRight", (2, 3)), ("PageDown", (5, 3)),
+    for key, place in (("ArrowRight", (1, 2)), ("ArrowDown", (2, 2)), ("End", (2, 3)), ("ArrowRight", (2, 3)),
+                       ("PageDown", (5, 3)),
                        ("Home", (5, 0)), ("ArrowUp", (2, 0)), ("PageUp", (0, 0))):
         press(page, key)
         assert readout(page).startswith(f"Layer {place[0]}, head {place[1]}: "), key
@@ -316,18 +324,23 @@ def all_cells(results, label, settings, metric):
 
 
 def cell_rows(page):
-    return page.run("[...document.querySelectorAll('#cell-table tbody tr')].map((row) => [...row.cells].map((c) => c.textContent))")
+    return page.run(
+        "[...document.querySelectorAll('#cell-table tbody tr')].map((row) => [...row.cells].map((c) => c.textContent))")
 
 
 def choose(page, name, text):
-    page.run(f"(() => {{ const s = document.getElementById({name!r}); s.value = [...s.options].find((o) => o.textContent === {text!r}).value;"
+    page.run(
+        f"(() => {{ const s = document.getElementById({name!r}); s.value = [...s.options].find((o) => o.textContent "
+        f"=== {text!r}).value;"
              " s.dispatchEvent(new Event('change')); })()")
 
 
 def test_the_worst_cells_are_the_worst(page, study):
     choose(page, "cell-selector", "ffd")
     for by, worse in (("recall", 1), ("lse_error", -1), ("mass_recall", 1)):
-        page.run(f"(() => {{ const s = document.getElementById('cell-order'); s.value = {by!r}; s.dispatchEvent(new Event('change')); }})()")
+        page.run(
+            f"(() => {{ const s = document.getElementById('cell-order'); s.value = {by!r}; s.dispatchEvent(new "
+            f"Event('change')); }})()")
         cells = sorted(all_cells(study[0], "ffd", {"5", "7"}, by), key=lambda cell: worse * cell[0])
         column = {"recall": 6, "lse_error": 7, "mass_recall": 8}[by]
         rows = cell_rows(page)
@@ -344,14 +357,18 @@ def test_cells_say_which_setting_would_have_been_enough(page, study):
             _, _, sample, layer, head, query = row[:6]
             label = row[0] if row[0] in ("ffd", "quest", "ffd:gqa=per_head") else HOSTILE
             group = file["dumps/0/samples"][sample]
-            where = list(group["layers"][()]).index(int(layer)), list(group["query_positions"][()]).index(int(query)), int(head)
-            enough = [(keep, text) for keep, recall, text in zip(group[label]["keep_ratio"][where], group[label]["recall"][where],
-                                                                  group[label]["setting_labels"].asstr()[()]) if recall >= 0.999]
+            where = list(group["layers"][()]).index(int(layer)), list(group["query_positions"][()]).index(int(query)), \
+                int(head)
+            enough = [(keep, text) for keep, recall, text in zip(group[label]["keep_ratio"][where],
+                                                                 group[label]["recall"][where],
+                                                                  group[label]["setting_labels"].asstr()[()])
+                      if recall >= 0.999]
             assert row[9] == (min(enough)[1] if enough else "none")
 
 
 def test_cells_filter_sort_and_lead_to_the_map(page):
-    field = "(() => {{ const f = document.getElementById('cell-filter'); f.value = {!r}; f.dispatchEvent(new Event('input')); }})()"
+    field = ("(() => {{ const f = document.getElementById('cell-filter'); f.value = {!r}; f.dispatchEvent(new "
+             "Event('input')); }})()")
     page.run(field.format("quest"))
     rows = cell_rows(page)
     assert rows and all("quest" in row[0] for row in rows)
@@ -370,10 +387,12 @@ def test_cells_filter_sort_and_lead_to_the_map(page):
 
 def test_tables_sort_and_filter(page):
     page.run("document.querySelectorAll('details').forEach((d) => (d.open = true))")
-    column = """(() => { const t = [...document.querySelectorAll('table.data')].find((t) => t.textContent.includes('keep_ratio'));
+    column = """(() => { const tables = [...document.querySelectorAll('table.data')];
+        const t = tables.find((t) => t.textContent.includes('keep_ratio'));
         const i = [...t.tHead.rows[0].cells].findIndex((c) => c.textContent === 'keep_ratio');
         return [...t.tBodies[0].rows].filter((r) => !r.hidden).map((r) => Number(r.cells[i].textContent)); })()"""
-    click = """(() => { const t = [...document.querySelectorAll('table.data')].find((t) => t.textContent.includes('keep_ratio'));
+    click = """(() => { const tables = [...document.querySelectorAll('table.data')];
+        const t = tables.find((t) => t.textContent.includes('keep_ratio'));
         [...t.tHead.rows[0].cells].find((c) => c.textContent === 'keep_ratio').querySelector('button').click(); })()"""
     before = page.run(column)
     page.run(click)
@@ -412,7 +431,8 @@ def test_both_themes_can_be_read(browser, study, theme):
         ink = luminance(browser.run(f"getComputedStyle(document.querySelector({part!r})).color"))
         contrast = (max(paper, ink) + 0.05) / (min(paper, ink) + 0.05)
         assert contrast >= 4.5, part
-    browser.run("document.getElementById('theme').click(); document.getElementById('theme').click()")  # light, then dark
+    # light, then dark
+    browser.run("document.getElementById('theme').click(); document.getElementById('theme').click()")
     assert luminance(browser.run("getComputedStyle(document.body).backgroundColor")) < 0.5
     browser.run("document.getElementById('theme').click()")
 
@@ -421,13 +441,15 @@ def test_both_themes_can_be_read(browser, study, theme):
 def test_every_part_is_reached_from_the_bar(browser, study, width):
     """On a phone, too, no link hides behind the button of the theme or beyond the window."""
     browser.open(study[1], width=width)
-    boxes = browser.run("""(() => { const box = (e) => { const b = e.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; };
+    boxes = browser.run("""(() => {
+        const box = (e) => { const b = e.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; };
         return {theme: box(document.getElementById('theme')), nav: box(document.querySelector('nav')),
                 links: [...document.querySelectorAll('nav a')].map(box)}; })()""")
     left, top, right, bottom = boxes["theme"]
     assert len(boxes["links"]) == 5 and right <= width and bottom > top
     for link in boxes["links"]:
-        assert link[0] >= boxes["nav"][0] and link[2] <= boxes["nav"][2] and link[3] <= boxes["nav"][3] + 1, "not cut by the bar"
+        assert link[0] >= boxes["nav"][0] and link[2] <= boxes["nav"][2] \
+            and link[3] <= boxes["nav"][3] + 1, "not cut by the bar"
         assert link[2] <= left or link[0] >= right or link[3] <= top or link[1] >= bottom, "not behind the button"
 
 
@@ -442,14 +464,16 @@ def test_it_prints(page, tmp_path):
     page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     assert page.run("getComputedStyle(document.querySelector('nav')).display") == "none"
     assert page.run("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
-    assert luminance(page.run("getComputedStyle(document.body).backgroundColor")) > 0.9, "paper is white in a dark theme, too"
+    assert luminance(page.run("getComputedStyle(document.body).backgroundColor")) > 0.9, ("paper is white in a dark "
+                                                                                          "theme, too")
     page.call("Emulation.setEmulatedMedia", media="")
     page.pdf(tmp_path / "report.pdf")
     assert len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "report.pdf").read_bytes())) >= 2
 
 
 def test_figures_are_shown(page, study):
-    figures = page.run("[...document.querySelectorAll('.plot img')].map((i) => [i.complete, i.naturalWidth, i.alt !== ''])")
+    figures = page.run(
+        "[...document.querySelectorAll('.plot img')].map((i) => [i.complete, i.naturalWidth, i.alt !== ''])")
     if not figures:
         assert "gnuplot is not installed" in page.run("document.getElementById('figures').textContent")
     assert all(complete and width > 100 and named for complete, width, named in figures)
@@ -468,7 +492,8 @@ def test_a_large_study_is_quick_and_small(browser, tmp_path, monkeypatch):
     if size > 750_000:  # what is never left out is more
         assert "left out" in browser.run("document.getElementById('map').textContent")
         assert size < 1_100_000
-    times = browser.run("""(async () => { const times = {setting: [], hover: []}, slider = document.getElementById('setting');
+    times = browser.run("""(async () => {
+        const times = {setting: [], hover: []}, slider = document.getElementById('setting');
         const box = document.getElementById('canvas').getBoundingClientRect();
         for (let i = 0; i < 20; ++i) {
           let begun = performance.now();
@@ -476,7 +501,8 @@ def test_a_large_study_is_quick_and_small(browser, tmp_path, monkeypatch):
           await new Promise((done) => setTimeout(done));
           times.setting.push(performance.now() - begun);
           begun = performance.now();
-          document.getElementById('grid').dispatchEvent(new PointerEvent('pointermove', {clientX: box.left + 40 + 9 * i, clientY: box.top + 60 + 7 * i}));
+          document.getElementById('grid').dispatchEvent(new PointerEvent(
+              'pointermove', {clientX: box.left + 40 + 9 * i, clientY: box.top + 60 + 7 * i}));
           times.hover.push(performance.now() - begun);
         }
         return times; })()""")

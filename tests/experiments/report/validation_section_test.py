@@ -46,7 +46,8 @@ def test_each_selector_with_settings_is_judged(results, tmp_path):
         for cell in verdict["offenders"]["cells"][:10]:
             assert f"Layer {cell['layer']}, head {cell['head']}, prompt {cell['prompt']}, query" in shown
     assert "picked afterwards is not covered" in section(tmp_path / "r.html", "validation-2")
-    assert "picked afterwards is not covered" in document["findings"][2]["text"], "beside the verdicts, not in the last section alone"
+    assert "picked afterwards is not covered" in document["findings"][2]["text"], ("beside the verdicts, not in the "
+                                                                                   "last section alone")
     assert 'id="validation-3"' not in (tmp_path / "r.html").read_text()
 
 
@@ -56,7 +57,8 @@ def test_the_verdict_leads_and_says_seed_and_split(tmp_path):
     done = report(results, "-o", tmp_path / "r.html", "--target", "recall>=0.2", "--seed", "5")
     assert done.stdout.splitlines()[1].startswith("good: Certified: delta 3 of ffd for tiny: with 95 % confidence")
     document = json.loads(report(results, "-o", tmp_path / "j.html", "--target", "recall>=0.2", "--json").stdout)
-    assert document["findings"][0]["link"] == "validation" and document["findings"][1]["severity"] in ("serious", "warning")
+    assert document["findings"][0]["link"] == "validation" \
+        and document["findings"][1]["severity"] in ("serious", "warning")
     assert "all 40 prompts judge, none chose; nothing is drawn (seed 5)" in section(tmp_path / "r.html", "validation")
     report(results, "-o", tmp_path / "m.html", "--target", "recall>=0.2", "--claim", "mean", "--seed", "6")
     assert "all 40 prompts judge, none chose; drawn with seed 6" in section(tmp_path / "m.html", "validation")
@@ -73,7 +75,8 @@ def test_without_a_target_nothing_is_judged(results, tmp_path):
 def test_what_cannot_be_judged_is_a_sentence(tmp_path):
     left_out = write_results(tmp_path / "r.h5", [ffd()], PROMPTS, skipped={("p3", 1)})
     report(left_out, "-o", tmp_path / "r.html", "--target", "recall>=0.5")
-    assert "Not judged: " in section(tmp_path / "r.html", "validation") and "sample 'p3'" in section(tmp_path / "r.html", "validation")
+    assert "Not judged: " in section(tmp_path / "r.html", "validation") \
+        and "sample 'p3'" in section(tmp_path / "r.html", "validation")
     report(left_out, "-o", tmp_path / "layers.html", "--target", "recall>=0.5", "--layers", "0,2")
     assert "Not judged" not in section(tmp_path / "layers.html", "validation")
     report(left_out, "-o", tmp_path / "l.html", "--target", "recall>=0.5", "--layers", "0", "--for-length", "128K")
@@ -86,7 +89,8 @@ def test_what_cannot_be_judged_is_a_sentence(tmp_path):
 
 
 def test_models_are_judged_one_by_one(tmp_path):
-    files = [write_results(tmp_path / f"{m}.h5", [ffd()], PROMPTS, model=m, dump=f"{m}.h5", seed=i) for i, m in enumerate("AB")]
+    files = [write_results(tmp_path / f"{m}.h5", [ffd()], PROMPTS, model=m, dump=f"{m}.h5", seed=i)
+             for i, m in enumerate("AB")]
     report(*files, "-o", tmp_path / "r.html", "--target", "recall>=0.85")
     for name, model in (("validation", "A"), ("validation-2", "B")):
         shown = section(tmp_path / "r.html", name)

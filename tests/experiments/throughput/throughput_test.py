@@ -143,8 +143,10 @@ def test_a_setting_that_did_not_fit_stands_beside_what_was_measured(tmp_path):
     rows = read_csv(tmp_path / "out" / "throughput_times.csv")
     assert len(rows) == len(DOCUMENT["measurements"])
     marked = [row for row in rows if row["method"] == f"{name_of(gone)} (not measured: no memory)"]
-    assert [(row["context"], row["batch"], row["tokens_per_second"], row["over_flash"]) for row in marked] == [("16384", "1", "nan", "nan")]
-    assert f"Not measured: {name_of(gone)} at 16K, batch 1 (no memory)." in (tmp_path / "out" / "captions.md").read_text()
+    assert [(row["context"], row["batch"], row["tokens_per_second"], row["over_flash"]) for row in marked] == \
+        [("16384", "1", "nan", "nan")]
+    assert f"Not measured: {name_of(gone)} at 16K, batch 1 (no memory)." \
+        in (tmp_path / "out" / "captions.md").read_text()
 
 
 def test_one_context_gives_a_table_alone(tmp_path):

@@ -28,7 +28,8 @@ def folder(tmp_path):
 def script(folder, *options, model="model", expect=0, **environment):
     """What of the program was called."""
     (folder / "calls").write_text("")
-    done = subprocess.run([SCRIPT, model, "prompts.jsonl", "a folder", *options], cwd=folder, capture_output=True, text=True,
+    done = subprocess.run([SCRIPT, model, "prompts.jsonl", "a folder", *options], cwd=folder, capture_output=True,
+                          text=True,
                           env={**os.environ, "ATTEST": "./attest", "PART": "2", **environment})
     assert done.returncode == expect, done.stderr
     return (folder / "calls").read_text().split(), done.stderr
@@ -51,7 +52,8 @@ def test_an_interrupted_script_goes_on(folder, fails, left):
     assert script(folder)[0] == left + ["capture", "run"] + JUDGED
 
 
-@pytest.mark.parametrize("change", [{"model": "other"}, {"options": ["--tokenizer", "bytes"]}, {"QUERIES": "2"}, {"DELTA": "1:4:1"}, {"PART": "3"},
+@pytest.mark.parametrize("change", [{"model": "other"}, {"options": ["--tokenizer", "bytes"]}, {"QUERIES": "2"},
+                                    {"DELTA": "1:4:1"}, {"PART": "3"},
                                     {"prompts": "x"}])
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_studies_of_something_else_are_refused(folder, change, interrupted):

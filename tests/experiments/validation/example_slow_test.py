@@ -1,6 +1,7 @@
 """EXAMPLE.md quotes what its commands print on the kept results; the scripts beside them do what they say.
 
-`python tests/experiments/validation/example_slow_test.py` with ATTEST_BIN and ATTEST_SOURCE_DIR set writes the quotes anew."""
+`python tests/experiments/validation/example_slow_test.py` with ATTEST_BIN and ATTEST_SOURCE_DIR set writes the quotes
+anew."""
 
 import json
 import os
@@ -29,7 +30,8 @@ def run(command):
         words.insert(0, sys.executable)
     program = os.environ["ATTEST_BIN"]
     words = [program if word == "attest" else word for word in words]
-    done = subprocess.run(words, cwd=DOCUMENT.parent, capture_output=True, text=True, env={**os.environ, "ATTEST_BIN": program})
+    done = subprocess.run(words, cwd=DOCUMENT.parent, capture_output=True, text=True,
+                          env={**os.environ, "ATTEST_BIN": program})
     assert done.returncode in (0, 3), done.stderr
     return done.stdout
 
@@ -61,16 +63,19 @@ def test_the_table_of_costs():
     for model, delta, *costs in rows:
         for per, cost in zip(("model", "layer", "kv_head"), costs, strict=True):
             found = verdict(EXAMPLE / f"{model}.h5", "--per", per, *TARGETS)
-            assert found["verdict"] == "certified" and f" and reads {cost} of the bytes" in found["text"].split("  costs ")[1]
+            assert found["verdict"] == "certified" \
+                and f" and reads {cost} of the bytes" in found["text"].split("  costs ")[1]
             assert float(delta) == (found["certified"] if per == "model" else float(delta))
 
 
 def test_the_table_of_fresh_prompts():
-    for model, certified, certified_fresh, bootstrap, bootstrap_fresh in table("| model | by prompts | violate | by the bootstrap | violate |"):
+    for model, certified, certified_fresh, bootstrap, bootstrap_fresh in table(
+        "| model | by prompts | violate | by the bootstrap | violate |"):
         mean = ["--claim", "mean", "--bound", "bootstrap", "--target", "recall>=0.999"]
         assert verdict(EXAMPLE / f"{model}.h5", *TARGETS)["certified"] == float(certified)
         assert verdict(EXAMPLE / f"{model}.h5", *mean)["shown"] == float(bootstrap)
-        for delta, targets, printed in ((certified, TARGETS, certified_fresh), (bootstrap, TARGETS[2:], bootstrap_fresh)):
+        for delta, targets, printed in ((certified, TARGETS, certified_fresh),
+                                        (bootstrap, TARGETS[2:], bootstrap_fresh)):
             claim = verdict(EXAMPLE / f"{model}_fresh.h5", "--claim", "observed", "--delta", delta, *targets)["claim"]
             assert f"{claim['k']} of {claim['n']}" == printed
 
@@ -98,7 +103,8 @@ def test_prompts(length):
         for begin, end in prompt["spans"]:  # evidence: what the answer says, before the question, once
             assert end <= question and text[begin:end] in answer and text.count(text[begin:end]) == 1
         assert len(prompt["spans"]) == (4 if prompt["task"] in ("mv", "mq") else 1)
-        key = text[:question][: prompt["spans"][0][0]].rsplit("\n", 1)[-1]  # the line up to the value names what is asked for
+        # the line up to the value names what is asked for
+        key = text[:question][: prompt["spans"][0][0]].rsplit("\n", 1)[-1]
         assert re.sub(r"^One of the special magic numbers for | is: $|: $", "", key) in text[question:]
 
 
@@ -121,8 +127,10 @@ def study(tmp_path_factory):
     paths = []
     for seed in ("1", "2"):
         dump, path = folder / f"d{seed}.h5", folder / f"r{seed}.h5"
-        for command in (["--seed", seed, "synth", "-o", dump, "--tokens", "512", "--samples", "4", "--layers", "2", "--query-heads", "4", "--kv-heads", "2", "--quiet"],
-                        ["run", dump, "-o", path, "--selector", "ffd", "--selector", "heads=ffd:gqa=per_head", "--delta", "1:6:1", "--device", "cpu", "--quiet"]):
+        for command in (["--seed", seed, "synth", "-o", dump, "--tokens", "512", "--samples", "4", "--layers", "2",
+                         "--query-heads", "4", "--kv-heads", "2", "--quiet"],
+                        ["run", dump, "-o", path, "--selector", "ffd", "--selector", "heads=ffd:gqa=per_head",
+                         "--delta", "1:6:1", "--device", "cpu", "--quiet"]):
             attest(*command)
         paths.append(path)
     return paths
@@ -150,11 +158,13 @@ def test_reduced_results_give_the_same_verdict(study, tmp_path):
 
 def test_reduced_results_keep_what_they_are_asked_to(study, tmp_path):
     small = tmp_path / "small.h5"
-    done = script("reduce_results.py", study[0], "-o", small, "--selectors", "heads", "--settings", "2,5", "--metrics", "recall,recall_layer", "--queries", "1")
+    done = script("reduce_results.py", study[0], "-o", small, "--selectors", "heads", "--settings", "2,5", "--metrics",
+                  "recall,recall_layer", "--queries", "1")
     assert done.returncode == 0, done.stderr
     with h5py.File(study[0]) as before, h5py.File(small) as after:
         whole, kept = (json.loads(file.attrs["manifest"]) for file in (before, after))
-        assert whole.pop("inputs")[0]["path"] == str(study[0].parent / "d1.h5") and kept.pop("inputs")[0]["path"] == "d1.h5"
+        assert whole.pop("inputs")[0]["path"] == str(study[0].parent / "d1.h5") \
+            and kept.pop("inputs")[0]["path"] == "d1.h5"
         assert [Path(word).name for word in whole.pop("command_line")] == kept.pop("command_line")
         dumps = whole["configuration"]["dumps"]
         dumps[0]["path"] = Path(dumps[0]["path"]).name
@@ -169,7 +179,8 @@ def test_reduced_results_keep_what_they_are_asked_to(study, tmp_path):
     assert subprocess.run([os.environ["ATTEST_BIN"], "inspect", small, "--check"], capture_output=True).returncode == 0
 
 
-@pytest.mark.parametrize("options, message", [(["--settings", "9"], "has no setting 9"), (["--selectors", "quest"], "has no selector 'quest'")])
+@pytest.mark.parametrize("options, message", [(["--settings", "9"], "has no setting 9"),
+                                              (["--selectors", "quest"], "has no selector 'quest'")])
 def test_what_cannot_be_kept(study, tmp_path, options, message):
     done = script("reduce_results.py", study[0], "-o", tmp_path / "small.h5", *options)
     assert done.returncode == 1 and message in done.stderr and not (tmp_path / "small.h5").exists()
@@ -178,9 +189,12 @@ def test_what_cannot_be_kept(study, tmp_path, options, message):
 def test_resampling():
     """Three prompts alone are often wrong about all; a claim that three cannot certify is never made."""
     def counts(*options):
-        done = script("resample.py", EXAMPLE / "with_sink.h5", "--part", "3", "--draws", "6", "--", "--target", "recall>=0.999", *options)
+        done = script("resample.py", EXAMPLE / "with_sink.h5", "--part", "3", "--draws", "6", "--", "--target",
+                      "recall>=0.999", *options)
         assert done.returncode == 0, done.stderr
-        return [int(x) for x in re.fullmatch(r"(\d+) of 6 parts of 3 prompts take a setting.*; (\d+) of them are wrong\n", done.stdout).groups()]
+        return [
+            int(x) for x in re.fullmatch(r"(\d+) of 6 parts of 3 prompts take a setting.*; (\d+) of them are wrong\n",
+                                         done.stdout).groups()]
     certified, wrong = counts("--claim", "observed", "--max-violating", "10%")
     assert certified == 6 and 0 < wrong <= 6
     assert counts("--max-violating", "10%") == [0, 0]

@@ -1,6 +1,7 @@
 """KV_EXAMPLE.md quotes what its commands print, run one after the other.
 
-`python tests/experiments/validation/kv_example_test.py` with ATTEST_BIN and ATTEST_SOURCE_DIR set writes the quotes anew."""
+`python tests/experiments/validation/kv_example_test.py` with ATTEST_BIN and ATTEST_SOURCE_DIR set writes the quotes
+anew."""
 
 import os
 import re
@@ -42,4 +43,6 @@ def test_the_document_quotes_what_its_commands_print(tmp_path):
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
         anew = outputs(made)
-    DOCUMENT.write_text(QUOTE.sub(lambda m: "```\n$ " + m[1] + "\n" + "".join(line + "\n" for line in cut(anew[m[1]], m[2])) + "```", DOCUMENT.read_text()))
+    DOCUMENT.write_text(
+        QUOTE.sub(lambda m: "```\n$ " + m[1] + "\n" + "".join(line + "\n" for line in cut(anew[m[1]], m[2])) + "```",
+                  DOCUMENT.read_text()))

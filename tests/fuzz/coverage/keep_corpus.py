@@ -3,9 +3,9 @@
     keep_corpus.py FUZZ_COVERAGE READER FOLDER [INPUT...]
     keep_corpus.py FUZZ_READERS READER
 
-The first merges libFuzzer's FOLDER and keeps some that each reach other code, with the further INPUTs, for instance those
-of mended defects. The second is for readers of HDF5 files, which libFuzzer does not make: it keeps one input that is
-read, with zeros for its numbers, and the smallest that are refused.
+The first merges libFuzzer's FOLDER and keeps some that each reach other code, with the further INPUTs, for instance
+those of mended defects. The second is for readers of HDF5 files, which libFuzzer does not make: it keeps one input that
+is read, with zeros for its numbers, and the smallest that are refused.
 """
 import contextlib
 import os
@@ -23,7 +23,8 @@ MOST_BYTES = 4000  # of an archive
 
 
 def of_libfuzzer(program, reader, scratch, folder, *more):
-    subprocess.run([program, "-merge=1", "-max_len=2000", scratch, folder], env=os.environ | {"ATTEST_FUZZ_READER": reader}, check=True)
+    subprocess.run([program, "-merge=1", "-max_len=2000", scratch, folder],
+                   env=os.environ | {"ATTEST_FUZZ_READER": reader}, check=True)
     inputs = sorted(map(pathlib.Path, os.scandir(scratch)), key=lambda path: (path.stat().st_size, path.name))
     return [*map(pathlib.Path, more), *inputs[::-1][::max(1, len(inputs) // 40)]]
 
@@ -47,10 +48,12 @@ def without_numbers(path):
 def of_fuzz_readers(program, reader, scratch):
     def outcome(path):  # neither of the two where HDF5 crashes or loops
         with contextlib.suppress(subprocess.TimeoutExpired):
-            said = subprocess.run([program, "--reader", reader, "--file", path], capture_output=True, text=True, timeout=5)
+            said = subprocess.run([program, "--reader", reader, "--file", path], capture_output=True, text=True,
+                                  timeout=5)
             return said.stdout.rpartition(": ")[2].strip()
 
-    subprocess.run([program, "--reader", reader, "--variants", "1", "--runs", "200", "--seed", "5", "--save", scratch], check=True)
+    subprocess.run([program, "--reader", reader, "--variants", "1", "--runs", "200", "--seed", "5", "--save", scratch],
+                   check=True)
     inputs = sorted(map(pathlib.Path, os.scandir(scratch)), key=lambda path: int(path.name))
     outcomes = {path: outcome(path) for path in inputs}
     sound = [path for path in inputs if outcomes[path] == "accepted"]

@@ -1,5 +1,6 @@
-"""Which lines of each reader's sources made inputs reach: line_coverage.py FUZZ_READERS OBJECTS [--runs N] [--missed], of the preset
-`coverage`, whose folder is OBJECTS. Each reader reads N inputs (default: those of a short run) and what is kept in ../corpus; a line counts whichever reader reached it."""
+"""Which lines of each reader's sources made inputs reach: line_coverage.py FUZZ_READERS OBJECTS [--runs N] [--missed],
+of the preset `coverage`, whose folder is OBJECTS. Each reader reads N inputs (default: those of a short run) and what
+is kept in ../corpus; a line counts whichever reader reached it."""
 import argparse
 import collections
 import json
@@ -11,7 +12,8 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SOURCES = {  # where the content of a file is looked at
-    "dump": "dumps/format/ dump_reader dump_metadata dump_metadata_codec dump_fields value_check memory_bound dumps/hdf5/ node dataset "
+    "dump": "dumps/format/ dump_reader dump_metadata dump_metadata_codec dump_fields value_check memory_bound "
+            "dumps/hdf5/ node dataset "
             "chunk_reader float_format dumps/inspect/ file_format",
     "estimates": "dumps/format/ estimate_reader",
     "results": "analysis/results/ results_file_reader results_file_scan decoded_arrays check_results cell_check",
@@ -40,7 +42,8 @@ SOURCES = {  # where the content of a file is looked at
 OTHERS = {
     "analysis/audit/rope.cpp": "::turn",
     "analysis/outcomes/tasks_file.cpp": "shared_score",
-    "analysis/results/folder_member.cpp": "require_none is_listed is_file_name list_again make_lock look_for_another FolderMember::FolderMember",
+    "analysis/results/folder_member.cpp": "require_none is_listed is_file_name list_again make_lock look_for_another "
+                                          "FolderMember::FolderMember",
     "analysis/results/results_file_reader.cpp": "ResultsFile(attest::ResultsFile&&) ::operator=",
     "analysis/run/chunk.cpp": "number_text chosen_units require_unchanged compute_chunk missing_units",
     "dumps/format/dump_reader.cpp": "select_queries DumpReader&&",
@@ -85,10 +88,13 @@ def lines_of(objects):
     """{source: {line: how often it ran}} of all counters in the folder."""
     found = collections.defaultdict(dict)
     for counters in objects.rglob("*.gcda"):
-        done = subprocess.run(["gcov", "--json-format", "--stdout", counters], capture_output=True, cwd=ROOT, check=True)
+        done = subprocess.run(["gcov", "--json-format", "--stdout", counters], capture_output=True, cwd=ROOT,
+                              check=True)
         for text in done.stdout.splitlines():
             for file in json.loads(text)["files"]:
-                path = pathlib.Path(counters.parent, file["file"]) if not pathlib.Path(file["file"]).is_absolute() else pathlib.Path(file["file"])
+                path = pathlib.Path(
+                    counters.parent,
+                    file["file"]) if not pathlib.Path(file["file"]).is_absolute() else pathlib.Path(file["file"])
                 name = str(path.resolve()) if path.exists() else file["file"]
                 for line in file["lines"]:
                     source = re.sub(r"^(\.\./)*", "", name.removeprefix(f"{ROOT}/"))
@@ -116,7 +122,9 @@ def main():
         for source in sources(SOURCES[reader]):
             lines = found[source]
             reached = sum(count > 0 for count in lines.values())
-            print(f"{reader:12} {inputs[reader]:7} inputs  {source:48} {reached:4} of {len(lines):4} lines  {100 * reached / max(1, len(lines)):5.1f} %")
+            print(
+                f"{reader:12} {inputs[reader]:7} inputs  {source:48} {reached:4} of {len(lines):4} lines  "
+                f"{100 * reached / max(1, len(lines)):5.1f} %")
             if options.missed:
                 text = (ROOT / source).read_text().splitlines()
                 for number in sorted(number for number, count in lines.items() if not count):

@@ -32,7 +32,8 @@ def made_keys():
 
 
 def by_the_package(keys, scale):
-    args = quantization.QuantizationArgs(num_bits=4, type="float", strategy="tensor_group", symmetric=True, group_size=16,
+    args = quantization.QuantizationArgs(num_bits=4, type="float", strategy="tensor_group", symmetric=True,
+                                         group_size=16,
                             scale_dtype=torch.float8_e4m3fn)
     whole = torch.tensor([1 / np.float32(scale)])
     blocks = keys.reshape(HEADS, -1, 16)

@@ -1,7 +1,7 @@
 """Decoded keys against implementations by others, bit for bit: gguf's quantisers, and the small floats of ml_dtypes.
 
-A key head has one token, and its query heads are the unit vectors with a scale of 1: the score of query head d is channel
-d of K^, and scan_error_mean is that minus the channel of K, rounded to float32 once.
+A key head has one token, and its query heads are the unit vectors with a scale of 1: the score of query head d is
+channel d of K^, and scan_error_mean is that minus the channel of K, rounded to float32 once.
 """
 
 import h5py
@@ -106,7 +106,8 @@ def test_decoded_keys_are_the_same_bits(dump, options, tmp_path):
     expected = (CASES[options](keys) - keys).astype(np.float32)
     found = differences(path, options, tmp_path)
     wrong = np.argwhere(found != expected)
-    assert len(wrong) == 0, f"{len(wrong)} channels, first {wrong[0]}: {found[tuple(wrong[0])]} {expected[tuple(wrong[0])]}"
+    assert len(wrong) == 0, (f"{len(wrong)} channels, first {wrong[0]}: {found[tuple(wrong[0])]} "
+                             f"{expected[tuple(wrong[0])]}")
     assert (expected != 0).mean() > 0.2  # the case is not trivial
 
 

@@ -9,10 +9,12 @@ import pytest
 
 from attest_program import attest, run_attest
 
-LIBRARY_WORDS = ["Could not convert", "not in {", "not in range", "Value ", "At Most", "At Least", "required", "INI ", "was not expected",
+LIBRARY_WORDS = ["Could not convert", "not in {", "not in range", "Value ", "At Most", "At Least", "required", "INI ",
+                 "was not expected",
                  "RequiredError", "internal error"]
 
-COUNT = ("a whole number from 1 to 1048576", ["x", "0", "-1", "1.5", "0x10", "1e3", "99999999999999999999", "''", " 1", "1 "])
+COUNT = ("a whole number from 1 to 1048576", ["x", "0", "-1", "1.5", "0x10", "1e3", "99999999999999999999", "''", " 1",
+                                              "1 "])
 COUNT_OR_NONE = ("a whole number from 0 to 1048576", ["x", "-1", "1.5", "1e999", "''"])
 TOKENS = ("a whole number from 1 to 2147483647", ["x", "0", "-5", "1e999", "99999999999999999999", "''"])
 REPEATS = ("a whole number from 1 to 1000", ["x", "0", "-1", "1001", "''"])
@@ -21,7 +23,8 @@ REAL = ("a finite number of at least 0", ["x", "-1", "nan", "inf", "-inf", "1e99
 FILE = ("a file's name", ["''"])
 TEXT = ("a name", ["''"])
 GRID = ("a list such as", ["''"])
-TIME = ("a time of at least 1 ms: seconds such as 90 or 0.5, or H:MM:SS", ["x", "0", "-1", "1h", "1:60", "inf", "1e999", "''"])
+TIME = ("a time of at least 1 ms: seconds such as 90 or 0.5, or H:MM:SS", ["x", "0", "-1", "1h", "1:60", "inf", "1e999",
+                                                                           "''"])
 
 MEMORY = {"--allow-memory": ("a size such as 16GiB", ["x", "0", "-1", "nan", "12 apples", "1e999", "''"])}
 
@@ -29,14 +32,18 @@ COMMON = {
     "--threads": ("a whole number from 0 to 1024", ["x", "-1", "1025", "1.5", "1e999", "''"]),
     "--seed": ("a whole number from 0 to 18446744073709551615", ["x", "-1", "1.5", "18446744073709551616", "''"]),
     "--config": FILE,
-    "--device": ("auto, cpu, cuda, cuda:<number>, cuda:<number>,<number> or cuda:all", ["tpu", "cuda:x", "cuda:-1", "''"]),
-    "--device-memory": ("a share of the GPU's memory such as 80%, or a size such as 12GiB", ["lots", "0%", "101%", "-1GiB", "1e999GiB", "''"]),
+    "--device": ("auto, cpu, cuda, cuda:<number>, cuda:<number>,<number> or cuda:all",
+                 ["tpu", "cuda:x", "cuda:-1", "''"]),
+    "--device-memory": ("a share of the GPU's memory such as 80%, or a size such as 12GiB",
+                        ["lots", "0%", "101%", "-1GiB", "1e999GiB", "''"]),
 }
 SYNTH = {
-    "--output": FILE, "--layers": COUNT, "--samples": COUNT, "--tokens": TOKENS, "--queries": TOKENS, "--query-heads": COUNT,
+    "--output": FILE, "--layers": COUNT, "--samples": COUNT, "--tokens": TOKENS, "--queries": TOKENS,
+    "--query-heads": COUNT,
     "--kv-heads": COUNT, "--head-dim": COUNT, "--value-dim": COUNT, "--scale": REAL, "--softcap": REAL,
     "--sliding-window": ("a whole number from 0 to 1099511627776", ["x", "-1", "''"]), "--global-every": COUNT_OR_NONE,
-    "--spans": ("a whole number from 0 to 1000", ["x", "-1", "1001", "''"]), "--span-tokens": COUNT, "--sink-tokens": COUNT_OR_NONE,
+    "--spans": ("a whole number from 0 to 1000", ["x", "-1", "1001", "''"]), "--span-tokens": COUNT,
+    "--sink-tokens": COUNT_OR_NONE,
     "--preset": ("one of gemma2-9b, llama31-8b, mla", ["gpt", "''"]), "--profile": ("one of mixed, ", ["round", "''"]),
     "--dtype": ("one of bfloat16, float16, float32", ["half", "''"]),
 }
@@ -44,7 +51,8 @@ RUN = {
     "--output": FILE,
     "--selector": ("[LABEL=]NAME[:option=value,...]", ["''", "a=", "ffd:bits"]),
     "--delta": ("a delta: a number of at least 0, or inf", ["x", "-1", "nan", "1e999", "5,", "1,,2", "5;7"]),
-    "--budget": ("a budget: a whole number of tokens above 0, or a percentage", ["x", "0", "-1", "101%", "1.5", "1e999"]),
+    "--budget": ("a budget: a whole number of tokens above 0, or a percentage",
+                 ["x", "0", "-1", "101%", "1.5", "1e999"]),
     "--p": ("a p: a number above 0 and at most 1", ["x", "0", "1.5", "-1", "nan"]),
     "--factor": ("a factor: a finite number above 0", ["x", "0", "-1", "inf", "1e999"]),
     "--lambdas": ("a finite number of at least 0", ["x", "-1", "inf", "nan"]),
@@ -52,18 +60,23 @@ RUN = {
     "--layers": ("a layer number", ["x", "-1", "1.5", "3-1", "99999999999", "1,,2"]),
     "--queries": ("position", ["some", "-1", "1.5", "99999999999999999999"]),
     "--samples": GRID,
-    "--units": ("a list such as 0-7", ["''"]), "--chunk": FILE, "--weights": FILE, "--dask": ("an address, a file or local:N", ["''"]),
+    "--units": ("a list such as 0-7", ["''"]), "--chunk": FILE, "--weights": FILE,
+    "--dask": ("an address, a file or local:N", ["''"]),
     "--slurm": ("a list such as partition=gpu,jobs=8", ["''"]),
     "--time-limit": TIME,
 }
 EMPTY_GRIDS = {name: GRID for name in ("--delta", "--budget", "--p", "--factor", "--lambdas", "--layers")}
-AUDIT = {**{name: RUN[name] for name in ("--selector", "--delta", "--budget", "--p", "--factor", "--layers", "--queries", "--samples")},
+AUDIT = {**{name: RUN[name] for name in ("--selector", "--delta", "--budget", "--p", "--factor", "--layers",
+                                         "--queries", "--samples")},
          "--roundings": REAL}
 IMPORT = {
-    "--output": FILE, "--q": ("a pattern such as", ["''"]), "--k": ("a pattern such as", ["''"]), "--v": ("a pattern such as", ["''"]),
+    "--output": FILE, "--q": ("a pattern such as", ["''"]), "--k": ("a pattern such as", ["''"]),
+    "--v": ("a pattern such as", ["''"]),
     "--layout": ("axes such as HTD", ["''"]), "--q-layout": ("axes such as HTD", ["''"]), "--positions": POSITION,
-    "--span": ("BEGIN:END", ["1", "x:2", "1:2:3", "''"]), "--scale": REAL, "--softcap": REAL, "--sliding-window": POSITION,
-    "--window-layers": COUNT_OR_NONE, "--num-layers": COUNT, "--model": TEXT, "--sample": TEXT, "--task": TEXT, "--last": COUNT,
+    "--span": ("BEGIN:END", ["1", "x:2", "1:2:3", "''"]), "--scale": REAL, "--softcap": REAL,
+    "--sliding-window": POSITION,
+    "--window-layers": COUNT_OR_NONE, "--num-layers": COUNT, "--model": TEXT, "--sample": TEXT, "--task": TEXT,
+    "--last": COUNT,
 }
 FIGURES = {"--output": ("a folder's name", ["''"]), "--only": ("one of quality_vs_io, ", ["quality", "''"]),
            "--format": ("one of pdf, svg, png", ["gif", "''"]), "--style": ("one of paper, slides", ["poster", "''"]),
@@ -71,21 +84,28 @@ FIGURES = {"--output": ("a folder's name", ["''"]), "--only": ("one of quality_v
            "--width": ("a length such as 3.25in or 84mm, from 1 to 30 in", ["84", "0.5in", "x", "''"])}
 BENCH = {
     "--tokens": TOKENS, "--queries": TOKENS, "--layers": COUNT, "--selector": ("a list such as exact,ffd", ["''"]),
-    "--sweep-points": ("a whole number from 0 to 1000", ["x", "-1", "1001", "''"]), "--repeats": REPEATS, "--peer-repeats": REPEATS,
+    "--sweep-points": ("a whole number from 0 to 1000", ["x", "-1", "1001", "''"]), "--repeats": REPEATS,
+    "--peer-repeats": REPEATS,
 }
 BENCH_KERNEL = {
-    "--lengths": ("a number of tokens such as 4096 or 128K, from 1 to 16384K", ["x", "0", "-1", "1.5K", "8K..4K", "16385K", "4K,"]),
-    "--batch": ("a whole number from 1 to 1024", ["x", "0", "-1", "1025", "1.5"]), "--delta": ("a finite number of at least 0", ["x", "-1", "inf", "nan"]),
+    "--lengths": ("a number of tokens such as 4096 or 128K, from 1 to 16384K", ["x", "0", "-1", "1.5K", "8K..4K",
+                                                                                "16385K", "4K,"]),
+    "--batch": ("a whole number from 1 to 1024", ["x", "0", "-1", "1025", "1.5"]),
+    "--delta": ("a finite number of at least 0", ["x", "-1", "inf", "nan"]),
     "--keep": ("a share such as 10% or 0.1", ["x", "-1%", "101%", "2", "nan"]), "--dump": FILE, "--output": FILE,
     "--samples": GRID, "--layers": ("a layer number", ["x", "-1", "1.5", "3-1"]),
-    "--heads": ("a whole number from 1 to 1024", ["x", "0", "1025"]), "--kv-heads": ("a whole number from 1 to 1024", ["x", "0", "1025"]),
-    "--head-dim": ("a whole number from 1 to 1024", ["x", "0", "1025"]), "--element-type": ("one of float16, bfloat16", ["float32", "''"]),
+    "--heads": ("a whole number from 1 to 1024", ["x", "0", "1025"]),
+    "--kv-heads": ("a whole number from 1 to 1024", ["x", "0", "1025"]),
+    "--head-dim": ("a whole number from 1 to 1024", ["x", "0", "1025"]),
+    "--element-type": ("one of float16, bfloat16", ["float32", "''"]),
     "--sub-block": ("one of 16, 32, 64, 128", ["24", "x", "''"]),
     "--only": ("one of kernel_latency, selection_overhead, quant_depth, ablation", ["speed"]), "--repeats": REPEATS,
 }
 BENCH_MODEL = {
-    "--context": BENCH_KERNEL["--lengths"], "--batch": BENCH_KERNEL["--batch"], "--keep": BENCH_KERNEL["--keep"], "--dump": FILE,
-    "--delta": ("a list such as 5,7", ["''"]), "--element-type": BENCH_KERNEL["--element-type"], "--repeats": REPEATS, "--output": FILE,
+    "--context": BENCH_KERNEL["--lengths"], "--batch": BENCH_KERNEL["--batch"], "--keep": BENCH_KERNEL["--keep"],
+    "--dump": FILE,
+    "--delta": ("a list such as 5,7", ["''"]), "--element-type": BENCH_KERNEL["--element-type"], "--repeats": REPEATS,
+    "--output": FILE,
 }
 # command -> (other arguments, options). The files are missing: values are checked before files.
 COMMANDS = {
@@ -102,19 +122,24 @@ COMMANDS = {
     "demo": ([], [{"--output": ("a folder's name", ["''"])}, COMMON]),
 }
 ELSEWHERE = {
-    "prompts": "../../python/prompts/make_tasks_torch_test.py", "capture": "../../python/capture/capture_refusals_torch_test.py",
+    "prompts": "../../python/prompts/make_tasks_torch_test.py",
+    "capture": "../../python/capture/capture_refusals_torch_test.py",
     "tasks": "../../python/tasks/task_options_torch_test.py", "report": "../../commands/report_test.py",
-    "weights": "../../commands/weights_test.py", "table": "../../commands/table_test.py", "compare": "../../commands/compare_refusals_test.py",
-    "claims": "../../commands/claims_test.py", "validate": "../../commands/validate_inputs_test.py", "monitor": "../../commands/monitor_test.py"}
+    "weights": "../../commands/weights_test.py", "table": "../../commands/table_test.py",
+    "compare": "../../commands/compare_refusals_test.py",
+    "claims": "../../commands/claims_test.py", "validate": "../../commands/validate_inputs_test.py",
+    "monitor": "../../commands/monitor_test.py"}
 NOT_CHECKED = {"--rope", "--take"}  # any text; perhaps no file
 CASES = [(command, option, expected, "" if value == "''" else value)
-         for command, (_, tables) in COMMANDS.items() for table in tables for option, (expected, values) in table.items()
+         for command, (_, tables) in COMMANDS.items() for table in tables
+         for option, (expected, values) in table.items()
          for value in values]
 
 
 def commands_of(*group):
     text = attest(*group, "--help").stdout
-    return [" ".join((*group, name)) for name in re.findall(r"^  ([a-z]+)  ", text.partition("Subcommands:")[2], re.MULTILINE)]
+    return [" ".join((*group, name)) for name in re.findall(r"^  ([a-z]+)  ", text.partition("Subcommands:")[2],
+                                                            re.MULTILINE)]
 
 
 def test_every_command_is_in_a_table():
@@ -140,7 +165,8 @@ def without(arguments, option):
 def test_a_value_that_an_option_does_not_take(tmp_path):
     assert len(CASES) > 200
     for command, option, expected, value in CASES:
-        sentence = complaint(tmp_path, command, *without(COMMANDS[command][0], option), f"{option}={value}" if value else option, *[""] * (not value))
+        sentence = complaint(tmp_path, command, *without(COMMANDS[command][0], option), f"{option}={value}" if value
+                             else option, *[""] * (not value))
         assert f"{option}: " in sentence or f"{option} is " in sentence, (command, option, value, sentence)
         shown = next((part for part in re.split("[,;]", value) if f"'{part}'" in sentence), None)
         assert f"'{value}'" in sentence or shown is not None, (command, option, value, sentence)
@@ -170,7 +196,8 @@ def test_every_option_is_in_the_table(command, tmp_path):
 
 
 def test_options_that_take_one_value_take_no_second(tmp_path):
-    assert "--tokens: given 2 times, expected once;" in complaint(tmp_path, "synth", "-o", "x.h5", "--tokens", "5", "--tokens", "6")
+    assert "--tokens: given 2 times, expected once;" in complaint(tmp_path, "synth", "-o", "x.h5", "--tokens", "5",
+                                                                  "--tokens", "6")
     assert "--output: given 2 times, expected once;" in complaint(tmp_path, "run", "no.h5", "-o", "x.h5", "-o", "y.h5")
 
 
@@ -179,7 +206,8 @@ def test_options_that_take_one_value_take_no_second(tmp_path):
     ("run", ["no.h5"], "'attest run' needs --output, results file to write; see 'attest run --help'"),
     ("figures", ["-o", "x"], "'attest figures' needs RESULTS, "),
     ("import", ["-o", "x"], "'attest import' needs SOURCE, "),
-    ("inspect", [], "'attest inspect' needs FILE, the dump, the results file, the task outcomes, or the folder R.partial of an unfinished study; see 'attest inspect --help'"),
+    ("inspect", [], "'attest inspect' needs FILE, the dump, the results file, the task outcomes, or the folder "
+                    "R.partial of an unfinished study; see 'attest inspect --help'"),
     ("inspect", ["no.h5", "more.h5"], "unexpected argument 'more.h5'; see 'attest inspect --help'"),
     ("bench", [], "'attest bench' needs one of its commands: study, kernel, model; see 'attest bench --help'"),
     ("bench study", ["a", "b"], "unexpected argument 'b'; see 'attest bench study --help'"),

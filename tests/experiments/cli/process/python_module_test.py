@@ -1,4 +1,5 @@
-"""Subcommands that become modules of the package: `attest capture` passes all arguments on, and missing modules are reported."""
+"""Subcommands that become modules of the package: `attest capture` passes all arguments on, and missing modules are
+reported."""
 import os
 import pathlib
 
@@ -36,11 +37,13 @@ def test_a_missing_module_is_said_with_where_to_get_it(module, tmp_path):
     (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError(\"No module named '{module}'\")")
     done = attest("import", tmp_path / "a.npz", "-o", tmp_path / "d.h5", PYTHONPATH=str(tmp_path))
     assert done.returncode == 5 and done.stderr.count("\n") == 1
-    assert f"lacks a module that this command needs, numpy and h5py (No module named '{module}'); cmake/setup.sh" in done.stderr
+    assert f"lacks a module that this command needs, numpy and h5py (No module named '{module}'); cmake/setup.sh" \
+        in done.stderr
 
 
 def test_modules_leave_no_bytecode_beside_the_sources(tmp_path):
     """./attest would take it for changed sources and rebuild."""
     before = {path: path.stat().st_mtime_ns for path in (SOURCES / "experiments/python").rglob("*") if path.is_dir()}
     attest("import", tmp_path / "absent", "-o", tmp_path / "d.h5", PYTHONDONTWRITEBYTECODE="")
-    assert before == {path: path.stat().st_mtime_ns for path in (SOURCES / "experiments/python").rglob("*") if path.is_dir()}
+    assert before == {path: path.stat().st_mtime_ns for path in (SOURCES / "experiments/python").rglob("*")
+                      if path.is_dir()}

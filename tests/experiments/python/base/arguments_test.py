@@ -17,7 +17,8 @@ def test_what_is_no_count(text):
         count(text)
 
 
-@pytest.mark.parametrize("read", [whole_number, token_id, prompts_of, length_list, lambda text: length_list(f"{text}K")])
+@pytest.mark.parametrize("read", [whole_number, token_id, prompts_of, length_list,
+                                  lambda text: length_list(f"{text}K")])
 @pytest.mark.parametrize("text", ["1_0", " 7", "7 ", "+7", "\u0667", ""])
 def test_numbers_are_digits_alone(read, text):
     with pytest.raises(argparse.ArgumentTypeError, match="is not a"):

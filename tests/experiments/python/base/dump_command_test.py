@@ -41,13 +41,16 @@ def test_errors_are_one_line_and_a_code(error, code, line, capsys):
 def test_a_missing_module_says_how_to_get_it(capsys):
     assert ends(ModuleNotFoundError("No module named 'h5py'")) == 5
     assert capsys.readouterr().err == (
-        f"it: {sys.executable} lacks a module that this command needs, h5py (No module named 'h5py'); cmake/setup.sh, which ./attest "
+        f"it: {sys.executable} lacks a module that this command needs, h5py (No module named 'h5py'); cmake/setup.sh, "
+        "which ./attest "
         "runs, installs them into .venv\n")
 
 
 @pytest.mark.parametrize("extra, in_checkout, beside_a_wheel", [
-    ("models", "cmake/setup.sh, which ./attest runs, installs them into .venv", "pip install 'attest[models]' installs them"),
-    ("llama", "cmake/setup.sh, which ./attest runs, installs them into .venv", "pip install 'attest[llama]' installs them"),
+    ("models", "cmake/setup.sh, which ./attest runs, installs them into .venv", "pip install 'attest[models]' installs "
+                                                                                "them"),
+    ("llama", "cmake/setup.sh, which ./attest runs, installs them into .venv", "pip install 'attest[llama]' installs "
+                                                                               "them"),
     ("lm_eval", "cmake/setup.sh --lm-eval installs them into .venv", "pip install 'attest[lm_eval]' installs them"),
     ("vllm", "cmake/setup.sh --vllm installs them into .venv-vllm", "pip install vllm installs them")])
 def test_each_extra_has_its_advice(extra, in_checkout, beside_a_wheel, capsys, monkeypatch):
@@ -77,11 +80,14 @@ def caused(error, cause):
 
 @pytest.mark.parametrize("error, line", [
     (MemoryError(), "it: out of memory\n"),
-    (type("OutOfMemoryError", (RuntimeError,), {})("CUDA out of memory.\nmore"), "it: out of the GPU's memory (CUDA out of memory.)\n"),
+    (type("OutOfMemoryError", (RuntimeError,), {})("CUDA out of memory.\nmore"), "it: out of the GPU's memory (CUDA "
+                                                                                 "out of memory.)\n"),
     (OSError(errno.EMFILE, "Too many open files", "x.py"), "it: too many open files (ulimit -n)\n"),
     (RuntimeError("can't start new thread"), "it: no further process or thread can be started (ulimit -u)\n"),
-    (caused(ImportError("a paragraph"), ImportError("libx.so: failed to map segment from shared object")), "it: out of memory\n"),
-    (caused(InputError("a.npz: cannot be opened"), OSError(errno.EMFILE, "Too many open files")), "it: a.npz: cannot be opened\n"),
+    (caused(ImportError("a paragraph"), ImportError("libx.so: failed to map segment from shared object")),
+     "it: out of memory\n"),
+    (caused(InputError("a.npz: cannot be opened"), OSError(errno.EMFILE, "Too many open files")),
+     "it: a.npz: cannot be opened\n"),
     (caused(AttestError("internal error"), MemoryError()), "it: out of memory\n"),
 ])
 def test_limits_of_the_machine_are_no_defects(error, line, capsys):
@@ -196,7 +202,8 @@ def test_output_that_nobody_reads_is_dropped_on_both_streams():
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        ended = subprocess.run([sys.executable, "-c", program], stdout=writer, stderr=writer, env=environment, timeout=60)
+        ended = subprocess.run([sys.executable, "-c", program], stdout=writer, stderr=writer, env=environment,
+                               timeout=60)
     finally:
         os.close(writer)
     assert ended.returncode == 128 + signal.SIGPIPE

@@ -129,7 +129,9 @@ def test_the_longest_name_has_room(tmp_path):
 def test_the_folder_is_on_the_disk_after_the_rename(tmp_path, monkeypatch):
     synced = []
     fsync = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda d: (synced.append((os.readlink(f"/proc/self/fd/{d}"), (tmp_path / "dump.h5").exists())), fsync(d)))
+    monkeypatch.setattr(os, "fsync",
+                        lambda d: (synced.append((os.readlink(f"/proc/self/fd/{d}"), (tmp_path / "dump.h5").exists())),
+                                   fsync(d)))
     write(tmp_path / "dump.h5")
     assert synced[-1] == (str(tmp_path), True)
 

@@ -11,7 +11,8 @@ from attest.base.files import FileBytes, InputFile, in_quotes, parse_json
 def test_only_regular_files_are_opened(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for name, sentence in {"pipe": "expected a file, found a pipe", "": "expected a file, found a folder",
-                           "none": r"cannot be opened \(No such file or directory\)", "a\0b": "cannot be opened"}.items():
+                           "none": r"cannot be opened \(No such file or directory\)",
+                           "a\0b": "cannot be opened"}.items():
         with pytest.raises(InputError, match=sentence):
             InputFile(str(tmp_path / name))
 
@@ -34,7 +35,8 @@ def test_names_are_quoted_on_one_short_line():
 
 
 @pytest.mark.parametrize("text, sentence", [
-    (b'{"a": 1, "a": 2}', "p: expected each name once, found 'a' twice"), (b'{"a": NaN}', "p: expected JSON, found 'the number NaN'"),
+    (b'{"a": 1, "a": 2}', "p: expected each name once, found 'a' twice"), (b'{"a": NaN}', "p: expected JSON, found "
+                                                                                          "'the number NaN'"),
     (b"{", "p: expected JSON, found 'Expecting property"), (b"\xff", "p: expected JSON, found"),
     (b"[" * 100_000, "p: expected JSON of a few levels, found more")])
 def test_json_that_is_refused(text, sentence):

@@ -27,7 +27,8 @@ def dump(tmp_path_factory):
 
 
 def kept(q, k, delta):
-    """Of one query [G, D] that is the last of the tokens of k [T, D]: top-delta over thumbnails, in double precision."""
+    """Of one query [G, D] that is the last of the tokens of k [T, D]: top-delta over thumbnails, in double
+    precision."""
     full = len(k) // BLOCK
     blocks = k[: full * BLOCK].double().reshape(full, BLOCK, -1)
     scale = blocks.abs().amax(1, keepdim=True) / 1.5

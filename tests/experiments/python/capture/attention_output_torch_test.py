@@ -6,7 +6,8 @@ import pytest
 import transformers
 
 from attest_program import run_attest
-from capture_models import attention, FAMILIES, models, read, run, token_ids, write_prompts  # noqa: F401 (models is a fixture)
+# noqa: F401 (models is a fixture)
+from capture_models import attention, FAMILIES, models, read, run, token_ids, write_prompts
 from near import MODEL, assert_near
 
 

@@ -18,7 +18,8 @@ def write(path, name):
         writer.write_header(model="m", num_layers=1, num_query_heads=2, num_kv_heads=2, head_dim=4)
         layer = writer.create_layer(writer.create_sample(name, "t", 6, [5]), 0, None)
         for array, shape in SHAPES.items():
-            writer.write_values(writer.create_values(layer, array, shape, "float32"), (0, 0, 0), np.ones(shape, np.float32).view(np.uint32))
+            writer.write_values(writer.create_values(layer, array, shape, "float32"), (0, 0, 0),
+                                np.ones(shape, np.float32).view(np.uint32))
         writer.commit()
     return path
 

@@ -63,7 +63,8 @@ def test_names_that_are_not_utf8_cost_no_run(models, tmp_path):
 
 def test_an_interruption_behind_the_joined_dump_comes_too_late(models, tmp_path, monkeypatch):
     remove = capture.PartialCapture.remove
-    monkeypatch.setattr(capture.PartialCapture, "remove", lambda partial: (os.kill(os.getpid(), signal.SIGINT), remove(partial)))
+    monkeypatch.setattr(capture.PartialCapture, "remove", lambda partial: (os.kill(os.getpid(), signal.SIGINT),
+                                                                           remove(partial)))
     prompts = write_prompts(tmp_path, {"tokens": token_ids()})
     assert run(models("llama"), prompts, "-o", tmp_path / "dump.h5", "--resume") == 0
     assert_well_formed(tmp_path / "dump.h5")
@@ -140,7 +141,8 @@ def test_attention_mass_is_column_sums(models, tmp_path, monkeypatch):
     assert run(models("gemma2"), prompts, "-o", dump, "--positions", everything, "--attention-mass") == 0
     with h5py.File(dump) as file:
         for layer in file["samples/s/layers"]:
-            assert_near(file[f"samples/s/layers/{layer}/attention_mass"][:], attention(file, "s", layer)[1].sum(0), abs=MODEL)
+            assert_near(file[f"samples/s/layers/{layer}/attention_mass"][:], attention(file, "s", layer)[1].sum(0),
+                        abs=MODEL)
         first = file["samples/s/layers/0/attention_mass"][:]
     # Only the prompt's queries count; tokens after it have none.
     assert run(models("gemma2"), prompts, "-o", dump, "--decode", 2, "--attention-mass", "--force") == 0
@@ -163,7 +165,8 @@ def test_attention_mass_of_an_observation_window(models, tmp_path, window):
 
 def test_prompts_of_one_document_are_one_unit_of_evidence(models, tmp_path):
     """From the field of the prompts to the verdict."""
-    prompts = write_prompts(tmp_path, *({"tokens": token_ids(40 + n), "name": f"s{n}", "document": f"book {n // 3}"} for n in range(6)))
+    prompts = write_prompts(tmp_path, *({"tokens": token_ids(40 + n), "name": f"s{n}", "document": f"book {n // 3}"}
+                                        for n in range(6)))
     assert run(models("llama"), prompts, "-o", tmp_path / "d.h5", "--last", 2) == 0
     for options, units in (["--cluster", "document"], 2), ([], 6):
         done = attest("validate", "d.h5", "--target", "recall>=0.1", "--max-violating", "80%", "--selector",
@@ -229,18 +232,22 @@ def test_demo_dump():
 def test_last_and_decode_together(models, tmp_path):
     """The rows of the prompt are those of --last, the rows behind it those of --decode."""
     prompts = write_prompts(tmp_path, {"tokens": token_ids(), "name": "s"})
-    for name, options in {"both": ["--last", 3, "--decode", 2], "last": ["--last", 3], "decode": ["--decode", 2]}.items():
+    for name, options in {"both": ["--last", 3, "--decode", 2], "last": ["--last", 3],
+                          "decode": ["--decode", 2]}.items():
         assert run(models("llama"), prompts, "-o", tmp_path / f"{name}.h5", *options) == 0
     both, last, decode = (h5py.File(tmp_path / f"{name}.h5")["samples/s"] for name in ("both", "last", "decode"))
     assert both["query_positions"][:].tolist() == [T - 3, T - 2, T - 1, T, T + 1] and both.attrs["prompt_length"] == T
     np.testing.assert_array_equal(both["layers/1/q"][:3], last["layers/1/q"][:])
     for name in ("q", "k", "v"):
-        np.testing.assert_array_equal(both[f"layers/1/{name}"][:] if name != "q" else both["layers/1/q"][3:], decode[f"layers/1/{name}"][:])
+        np.testing.assert_array_equal(both[f"layers/1/{name}"][:] if name != "q" else both["layers/1/q"][3:],
+                                      decode[f"layers/1/{name}"][:])
 
 
-@pytest.mark.parametrize("options", [["--last", 3, "--answer", 1], ["--positions", 1, "--decode", 2], ["--last", 1, "--positions", 2]])
+@pytest.mark.parametrize("options", [["--last", 3, "--answer", 1], ["--positions", 1, "--decode", 2],
+                                     ["--last", 1, "--positions", 2]])
 def test_other_ways_to_choose_queries_exclude_each_other(options, models, tmp_path, capsys):
-    assert run(models("llama"), write_prompts(tmp_path, {"tokens": token_ids()}), "-o", tmp_path / "d.h5", *options) == 2
+    assert run(models("llama"), write_prompts(tmp_path, {"tokens": token_ids()}), "-o", tmp_path / "d.h5",
+               *options) == 2
     assert "not allowed with argument" in capsys.readouterr().err
 
 

@@ -50,7 +50,8 @@ def test_existing_output_is_refused(models, tmp_path, capsys):
     ('{"tokens": [1, 2, 3]}', "--last 4 of a prompt of 3 tokens"),
     ('{"tokens": [1, 2, 3, 999]}', "token 999 is not in the model's vocabulary of 260"),
     ("\n", "no prompt in it"),
-    ('{"tokens": [1, 2, 3, 4], "name": "a"}\n{"tokens": [1, 2, 3, 4], "name": "a"}', "prompts.jsonl:2: a second sample"),
+    ('{"tokens": [1, 2, 3, 4], "name": "a"}\n{"tokens": [1, 2, 3, 4], "name": "a"}',
+     "prompts.jsonl:2: a second sample"),
 ])
 def test_bad_prompts(line, sentence, models, tmp_path, capsys):
     (tmp_path / "prompts.jsonl").write_text(line)
@@ -96,7 +97,8 @@ def test_missing_files_are_said_without_torch(tmp_path):
 
     def capture(*arguments):
         command = [sys.executable, "-m", "attest.capture", *arguments, "-o", "dump.h5"]
-        done = subprocess.run(command, env=os.environ | {"PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}"}, cwd=tmp_path, text=True,
+        done = subprocess.run(command, env=os.environ | {"PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}"},
+                              cwd=tmp_path, text=True,
                               capture_output=True)
         return done.returncode, done.stderr
 
@@ -118,8 +120,10 @@ def test_missing_files_are_said_without_torch(tmp_path):
 def test_a_name_is_looked_for_on_the_hub(tmp_path):
     prompts = write_prompts(tmp_path, {"tokens": token_ids()})
     for quiet in [], ["--quiet"]:
-        done = subprocess.run([sys.executable, "-m", "attest.capture", "no-such/model", prompts, "-o", tmp_path / "dump.h5", *quiet],
-                              env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}, text=True, capture_output=True)
+        done = subprocess.run([sys.executable, "-m", "attest.capture", "no-such/model", prompts, "-o",
+                               tmp_path / "dump.h5", *quiet],
+                              env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}, text=True,
+                              capture_output=True)
         lines = done.stderr.splitlines()
         assert lines[:-1] == ([] if quiet else ["no-such/model: is no folder here; looking for it on the hub"])
         assert done.returncode == 4 and lines[-1].startswith("attest: no-such/model: cannot be loaded as a decoder (")

@@ -1,4 +1,5 @@
-"""Compares attest capture with the library: attention recomputed from the dump must equal the model's, for each family."""
+"""Compares attest capture with the library: attention recomputed from the dump must equal the model's, for each
+family."""
 import importlib.util
 import json
 
@@ -18,7 +19,8 @@ from near import MODEL, assert_near
 @pytest.mark.parametrize("family", FAMILIES)
 def test_attention_of_dump_is_attention_of_model(family, query_block, models, tmp_path, monkeypatch):
     monkeypatch.setattr(model_attention, "QUERY_BLOCK", query_block)
-    prompts = write_prompts(tmp_path, {"tokens": token_ids(), "name": "long"}, {"tokens": token_ids(9, 1), "name": "short"})
+    prompts = write_prompts(tmp_path, {"tokens": token_ids(), "name": "long"},
+                            {"tokens": token_ids(9, 1), "name": "short"})
     dump = tmp_path / "dump.h5"
     assert run(models(family), prompts, "-o", dump, "--positions=0,3,-2,-1") == 0
     assert_well_formed(dump)
@@ -56,7 +58,8 @@ def test_decode_steps(family, models, tmp_path):
 
 def test_learned_sinks_are_the_models_own(models, tmp_path):
     dump = tmp_path / "dump.h5"
-    assert run(models("gpt_oss"), write_prompts(tmp_path, {"tokens": token_ids(), "name": "s"}), "-o", dump, "--layers", "1,2") == 0
+    assert run(models("gpt_oss"), write_prompts(tmp_path, {"tokens": token_ids(), "name": "s"}), "-o", dump, "--layers",
+               "1,2") == 0
     model = assert_reproduces_model(dump, models("gpt_oss"))
     with h5py.File(dump) as file:
         for layer in (1, 2):
@@ -77,7 +80,8 @@ def test_element_type_is_kept(dtype, tmp_path):
     with h5py.File(dump) as file, torch.inference_mode():
         model(input_ids=torch.tensor([file["samples/s/tokens"][:].tolist()]))
         kind = file["samples/s/layers/0/v"].id.get_type()
-        layout = {torch.float16: (15, 10, 5, 0, 10), torch.bfloat16: (15, 7, 8, 0, 7), torch.float32: (31, 23, 8, 0, 23)}
+        layout = {torch.float16: (15, 10, 5, 0, 10), torch.bfloat16: (15, 7, 8, 0, 7),
+                  torch.float32: (31, 23, 8, 0, 23)}
         assert kind.get_fields() == layout[dtype] and kind.get_order() == h5py.h5t.ORDER_LE
         assert kind.get_ebias() == (15 if dtype == torch.float16 else 127)
         v = read(file["samples/s/layers/0/v"])

@@ -1,4 +1,5 @@
-"""Head gradients against those of a whole eager run of the model, whose output projections get the outputs of the heads."""
+"""Head gradients against those of a whole eager run of the model, whose output projections get the outputs of the
+heads."""
 import h5py
 import numpy as np
 import pytest
@@ -150,10 +151,12 @@ def test_checks_that_cost_passes_are_of_the_first_prompts(models, tmp_path, monk
     """Of each length the logits, of each layer the differences: the second prompt is longer, the third adds a layer."""
     passes, wholes = [], []
     differences, whole = head_weights.check_differences, head_weights.Rows.read_whole
-    monkeypatch.setattr(head_weights, "check_differences", lambda rows, layers, *rest: passes.append(layers) or differences(rows, layers, *rest))
+    monkeypatch.setattr(head_weights, "check_differences", lambda rows, layers, *rest: passes.append(layers)
+                        or differences(rows, layers, *rest))
     monkeypatch.setattr(head_weights.Rows, "read_whole", lambda rows: wholes.append(len(rows.ids)) or whole(rows))
     ids = token_ids()
-    prompts = write_prompts(tmp_path, {"tokens": ids, "name": "a", "layers": [0, 1]}, {"tokens": ids + ids, "name": "b", "layers": [1]},
+    prompts = write_prompts(tmp_path, {"tokens": ids, "name": "a", "layers": [0, 1]},
+                            {"tokens": ids + ids, "name": "b", "layers": [1]},
                             {"tokens": ids[:-1], "name": "c", "layers": [1, 3]})
     assert run(models("llama"), prompts, "-o", tmp_path / "dump.h5", "--last", 2, "--head-weights") == 0
     assert passes == [[0, 1], [], [3]] and wholes == [len(ids), 2 * len(ids)]

@@ -19,7 +19,8 @@ def refusal(path):
 
 
 @pytest.mark.parametrize("entry", [
-    {"text": "a\ud800b"}, {"text": "ab", "answer": "\udfff"}, {"text": "ab", "spans": ["\ud800"]}, {"text": "ab", "\ud800": 1},
+    {"text": "a\ud800b"}, {"text": "ab", "answer": "\udfff"}, {"text": "ab", "spans": ["\ud800"]},
+    {"text": "ab", "\ud800": 1},
     {"text": "ab", "name": "\udc00\ud800"}])
 def test_half_of_a_surrogate_pair_is_refused(entry, tmp_path):
     path = tmp_path / "p.jsonl"
@@ -66,7 +67,8 @@ def test_a_text_file_whose_name_no_sample_can_have_is_refused(name, tmp_path):
 def test_a_capture_whose_command_is_no_utf8_goes_on(tmp_path):
     record = {"source": provenance("attest capture", ["m", "-o", "\udcff.h5"], "torch")}
     with PartialCapture(tmp_path / "\udcff.h5", True, False) as partial:
-        assert partial.begin({}, record) == partial.begin({}, record) == {"source": "attest capture m -o '?.h5' (torch)"}
+        assert partial.begin({}, record) == partial.begin({}, record) == \
+            {"source": "attest capture m -o '?.h5' (torch)"}
 
 
 def test_a_text_without_a_token_is_refused(tmp_path):

@@ -61,7 +61,8 @@ def test_one_process_alone_is_refused(dump, tmp_path):
 
 def test_a_killed_job_goes_on(dump, plain, tmp_path):
     words = mpirun(3, ATTEST, "run", dump, "-o", "r.h5", *SELECTORS, "--mpi")
-    job = subprocess.Popen(words, cwd=tmp_path, env=CLEAN, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    job = subprocess.Popen(words, cwd=tmp_path, env=CLEAN, start_new_session=True, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)
     wait_for(lambda: list((tmp_path / "r.h5.partial").glob("unit-*")))
     os.killpg(job.pid, signal.SIGKILL)
     job.wait()

@@ -23,7 +23,8 @@ WORKERS = 4
 def tls(folder):
     """Dask's settings, with one certificate for all."""
     key, certificate = folder / "key.pem", folder / "certificate.pem"
-    done = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2",
+    done = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out",
+                           certificate, "-days", "2",
                            "-subj", "/CN=attest"], capture_output=True)
     if done.returncode:
         pytest.skip("openssl makes no certificate")
@@ -57,14 +58,17 @@ class Cluster:
         return self.file.exists() and self.file.read_text().endswith("\n}")
 
     def start(self, module, *options, program=ATTEST):
-        process = subprocess.Popen([sys.executable, "-m", f"distributed.cli.{module}", "--protocol", "tls", "--host", "127.0.0.1",
-                                    "--scheduler-file", self.file, *options], cwd=self.folder, env={**self.environment, "ATTEST_BIN": str(program)},
+        process = subprocess.Popen([sys.executable, "-m", f"distributed.cli.{module}", "--protocol", "tls", "--host",
+                                    "127.0.0.1",
+                                    "--scheduler-file", self.file, *options], cwd=self.folder,
+                                   env={**self.environment, "ATTEST_BIN": str(program)},
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         self.processes.append(process)
         return process
 
     def worker(self, number):
-        return self.start("dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard", "--death-timeout", "60", "--name", f"w{number}",
+        return self.start("dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard", "--death-timeout", "60",
+                          "--name", f"w{number}",
                           program=self.programs.get(number, ATTEST))
 
     def __exit__(self, *_):
@@ -79,7 +83,8 @@ def command(dump, out, where, *more):
 
 
 def run(dump, out, cluster, *more):
-    return subprocess.run(command(dump, out, cluster.file, *more), env=cluster.environment, capture_output=True, text=True, timeout=LIMIT)
+    return subprocess.run(command(dump, out, cluster.file, *more), env=cluster.environment, capture_output=True,
+                          text=True, timeout=LIMIT)
 
 
 def test_four_workers_make_the_same_bits(folder, dump, plain, tls, tmp_path):
@@ -90,14 +95,16 @@ def test_four_workers_make_the_same_bits(folder, dump, plain, tls, tmp_path):
         assert "Results: " in done.stdout and "24 of 24 layers" in done.stderr
         assert_same_results(tmp_path / "r.h5", plain)
         done = run(dump, tmp_path / "s.h5", cluster, "--json", "--quiet")
-        assert done.returncode == 0 and done.stderr == "" and json.loads(done.stdout)["results"] == str(tmp_path / "s.h5")
+        assert done.returncode == 0 and done.stderr == "" \
+            and json.loads(done.stdout)["results"] == str(tmp_path / "s.h5")
         assert not (tmp_path / "s.h5.partial").exists()
 
 
 def test_without_the_certificate_nobody_joins(folder, dump, tls, tmp_path):
     with Cluster(tmp_path, tls) as cluster:
         address = json.loads(cluster.file.read_text())["address"].replace("tls", "tcp")
-        done = subprocess.run(command(dump, tmp_path / "r.h5", address), env=CLEAN, capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run(command(dump, tmp_path / "r.h5", address), env=CLEAN, capture_output=True, text=True,
+                              timeout=LIMIT)
         assert done.returncode == 5 and done.stderr.count("\n") == 1, done.stderr
         assert f"attest: --dask {address}: no scheduler answers there" in done.stderr
 
@@ -107,7 +114,8 @@ def kill_workers(seed, dump, plain, tls, folder):
     chance = random.Random(seed)
     with Cluster(folder, tls) as cluster:
         out = folder / "r.h5"
-        study = subprocess.Popen(command(dump, out, cluster.file), env=tls, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        study = subprocess.Popen(command(dump, out, cluster.file), env=tls, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
         killed = 0
         while study.poll() is None and killed < 6:
             time.sleep(chance.uniform(0.3, 2))
@@ -128,17 +136,21 @@ def test_workers_killed_at_random(seed, dump, plain, tls, tmp_path):
 
 def sentences(error):
     """What it says beside the dashboard's address and the progress."""
-    return [line for line in error.splitlines() if not re.match(r"Dask's dashboard: |waiting for workers$|\d+ of \d+ layers", line)]
+    return [
+        line for line in error.splitlines() if not re.match(
+            r"Dask's dashboard: |waiting for workers$|\d+ of \d+ layers", line)]
 
 
 def test_a_killed_scheduler_is_one_sentence_and_resume_goes_on(dump, plain, tls, tmp_path):
     out = tmp_path / "r.h5"
     with Cluster(tmp_path, tls) as cluster:
-        study = subprocess.Popen(command(dump, out, cluster.file), env=tls, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        study = subprocess.Popen(command(dump, out, cluster.file), env=tls, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
         wait_for(lambda: list((tmp_path / "r.h5.partial").glob("unit-*")))
         os.killpg(cluster.scheduler.pid, signal.SIGKILL)
         said = sentences(study.communicate(timeout=60)[1])
-        assert study.returncode == 5 and len(said) == 1 and "finished; the same command with --resume goes on" in said[0], said
+        assert study.returncode == 5 and len(said) == 1 \
+            and "finished; the same command with --resume goes on" in said[0], said
     (tmp_path / "again").mkdir()
     with Cluster(tmp_path / "again", tls) as cluster:
         assert run(dump, out, cluster).returncode == 5, "without --resume"
@@ -155,7 +167,8 @@ def wrapper(path, text):
 
 def test_a_worker_with_another_dump_at_the_path_is_refused(dump, tls, tmp_path):
     other = write_dump(tmp_path / "other.h5", tokens=3000, layers=24, seed=4)
-    program = wrapper(tmp_path / "program", f'words=(); for word; do [ "$word" != {dump} ] || word={other}; words+=("$word"); done; exec {ATTEST} "${{words[@]}}"')
+    program = wrapper(tmp_path / "program", f'words=(); for word; do [ "$word" != {dump} ] || word={other}; '
+                                            f'words+=("$word"); done; exec {ATTEST} "${{words[@]}}"')
     with Cluster(tmp_path, tls, {2: program}) as cluster:
         done = run(dump, tmp_path / "r.h5", cluster)
     said = sentences(done.stderr)
@@ -166,7 +179,8 @@ def test_a_worker_with_another_dump_at_the_path_is_refused(dump, tls, tmp_path):
 def test_a_worker_with_another_version_is_refused(dump, tls, tmp_path):
     version = run_attest("--version").stdout.split()[1]
     other = version[:-1] + ("1" if version[-1] != "1" else "2")
-    program = wrapper(tmp_path / "program", f'{ATTEST} "$@" || exit; for ((i = 1; i < $#; ++i)); do [ "${{!i}}" != --chunk ] || at=$((i + 1)); done\n'
+    program = wrapper(tmp_path / "program", f'{ATTEST} "$@" || exit; for ((i = 1; i < $#; ++i)); do [ "${{!i}}" != '
+                                            '--chunk ] || at=$((i + 1)); done\n'
                                             f'sed -i \'0,/"{version}"/s//"{other}"/\' "${{!at}}"')
     with Cluster(tmp_path, tls, {1: program}) as cluster:
         done = run(dump, tmp_path / "r.h5", cluster)
@@ -177,11 +191,13 @@ def test_a_worker_with_another_version_is_refused(dump, tls, tmp_path):
 
 def test_interrupted_it_says_how_far_it_came(dump, tls, tmp_path):
     with Cluster(tmp_path, tls) as cluster:
-        study = subprocess.Popen(command(dump, tmp_path / "r.h5", cluster.file), env=tls, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        study = subprocess.Popen(command(dump, tmp_path / "r.h5", cluster.file), env=tls, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
         wait_for(lambda: list((tmp_path / "r.h5.partial").glob("unit-*")))
         study.send_signal(signal.SIGTERM)
         error = study.communicate(timeout=60)[1].splitlines()
-    assert study.returncode == 130 and "of 24 layers finished; the same command with --resume goes on" in error[-1], error
+    assert study.returncode == 130 \
+        and "of 24 layers finished; the same command with --resume goes on" in error[-1], error
 
 
 def test_workers_of_this_machine(dump, plain, tmp_path):
@@ -190,9 +206,11 @@ def test_workers_of_this_machine(dump, plain, tmp_path):
     wait_for(lambda: list((tmp_path / "r.h5.partial").glob("unit-*")))
     study.send_signal(signal.SIGTERM)
     error = study.communicate(timeout=60)[1].splitlines()
-    assert study.returncode == 130 and "of 24 layers finished; the same command with --resume goes on" in error[-1], error
+    assert study.returncode == 130 and "of 24 layers finished; the same command with --resume goes on" in error[-1], \
+        error
     done = subprocess.run([*words, "--resume"], env=CLEAN, capture_output=True, text=True, timeout=LIMIT)
-    assert done.returncode == 0 and re.match(r"Dask's dashboard: http://127\.0\.0\.1:\d+/status\n", done.stderr), done.stderr
+    assert done.returncode == 0 and re.match(r"Dask's dashboard: http://127\.0\.0\.1:\d+/status\n", done.stderr), \
+        done.stderr
     assert "Results: " in done.stdout
     assert_same_results(tmp_path / "r.h5", plain)
     done = subprocess.run([*words, "--resume"], env=CLEAN, capture_output=True, text=True, timeout=LIMIT)

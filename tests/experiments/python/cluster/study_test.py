@@ -20,7 +20,8 @@ words, units = sys.argv[1:], 24
 with open("calls", "a") as calls:
     calls.write(json.dumps(words) + "\n")
 with open("ranks", "a") as ranks:
-    ranks.write(" ".join(os.environ.get(name, "-") for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")) + "\n")
+    names = "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"
+    ranks.write(" ".join(os.environ.get(name, "-") for name in names) + "\n")
 def after(name):
     return words[words.index(name) + 1]
 if "--chunk" in words:
@@ -69,7 +70,8 @@ def test_units_text(units, text):
 def test_every_unit_comes_back_once(folder, slots):
     seen = []
     with concurrent.futures.ThreadPoolExecutor(3) as executor:
-        found = attest.cluster.run(executor, ["d.h5"], "r.h5", slots=slots, progress=lambda *counts: seen.append(counts))
+        found = attest.cluster.run(executor, ["d.h5"], "r.h5", slots=slots,
+                                   progress=lambda *counts: seen.append(counts))
     assert found == {"results": "r.h5"} and json.loads((folder / "r.h5").read_text()) == list(range(24))
     computed = [words[words.index("--units") + 1] for words in calls(folder) if "--chunk" in words]
     parts = [part.split("-") for text in computed for part in text.split(",")]
@@ -94,7 +96,8 @@ def test_threads_that_share_this_machines_gpus_are_ranks_to_the_program(folder, 
 
 def test_options_become_words(folder):
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
-        attest.cluster.run(executor, ["d.h5", "e.h5"], "r.h5", selector=["ffd", "quest"], delta="1:3:1", skip_bad_layers=True,
+        attest.cluster.run(executor, ["d.h5", "e.h5"], "r.h5", selector=["ffd", "quest"], delta="1:3:1",
+                           skip_bad_layers=True,
                            with_dense_layers=False, threads=2)
     options = ["--selector=ffd", "--selector=quest", "--delta=1:3:1", "--skip-bad-layers", "--threads=2"]
     take = ["--json", "--quiet", "run", "d.h5", "e.h5", *options, "-o", "r.h5"]
@@ -138,7 +141,8 @@ def test_what_is_lost_with_a_worker_is_computed_again(folder):
     assert json.loads((folder / "r.h5").read_text()) == list(range(24))
 
 
-@pytest.mark.parametrize("error, cause", [(RuntimeError("all died"), "all died"), (concurrent.futures.CancelledError(), "CancelledError"),
+@pytest.mark.parametrize("error, cause", [(RuntimeError("all died"), "all died"),
+                                          (concurrent.futures.CancelledError(), "CancelledError"),
                                           (concurrent.futures.BrokenExecutor("a child died"), "a child died")])
 def test_workers_that_are_gone_are_one_sentence(folder, error, cause):
     class Dead(concurrent.futures.Executor):
@@ -147,7 +151,8 @@ def test_workers_that_are_gone_are_one_sentence(folder, error, cause):
             future.set_exception(error)
             return future
 
-    with pytest.raises(OutputError, match=f"^the workers are gone \\({cause}\\) with 0 of 24 layers finished; the same command "
+    with pytest.raises(OutputError, match=f"^the workers are gone \\({cause}\\) with 0 of 24 layers finished; the same "
+                                          "command "
                                           "with --resume goes on$"):
         attest.cluster.run(Dead(), ["d.h5"], "r.h5")
 
@@ -246,13 +251,15 @@ def test_bad_parameters_of_slurm_are_one_sentence(place, sentence):
 @pytest.mark.parametrize("error", ["RuntimeError", "ImportError"])
 def test_an_mpi4py_without_a_library_is_one_sentence(error, tmp_path):
     (tmp_path / "packages/mpi4py").mkdir(parents=True)
-    (tmp_path / "packages/mpi4py/__init__.py").write_text(f"raise {error}('cannot load MPI library\\nlibmpi.so: no such file')\n")
+    (tmp_path / "packages/mpi4py/__init__.py").write_text(
+        f"raise {error}('cannot load MPI library\\nlibmpi.so: no such file')\n")
     (tmp_path / "out").mkdir()
     places = os.pathsep.join([str(tmp_path / "packages"), os.environ["PYTHONPATH"]])
     done = run_attest("run", "d.h5", "-o", "r.h5", "--selector", "exact", "--mpi", cwd=tmp_path / "out",
                       env=os.environ | {"PYTHONPATH": places})
     assert (done.returncode, done.stdout) == (5, "") and not any((tmp_path / "out").iterdir())
-    assert done.stderr == ("attest: --mpi: no MPI library can be loaded (mpi4py: cannot load MPI library); install one, such as Debian's "
+    assert done.stderr == (
+        "attest: --mpi: no MPI library can be loaded (mpi4py: cannot load MPI library); install one, such as Debian's "
                            "libopenmpi3\n")
 
 

@@ -1,6 +1,6 @@
-"""`attest import FOLDER` of a folder of FlashInfer's flight recorder: paged and ragged keys and values come together, and
-batches apart. The folder is made here (recorded_calls.py); its outputs are attention of the requests as they were before
-they were put into pages."""
+"""`attest import FOLDER` of a folder of FlashInfer's flight recorder: paged and ragged keys and values come together,
+and batches apart. The folder is made here (recorded_calls.py); its outputs are attention of the requests as they were
+before they were put into pages."""
 import json
 
 import h5py
@@ -21,14 +21,16 @@ rng = np.random.default_rng(5)
 
 
 class Requests:
-    """Keys, values and queries of a batch in float16. `lengths`: keys, `queries`: the last ones of them have a query."""
+    """Keys, values and queries of a batch in float16. `lengths`: keys, `queries`: the last ones of them have a
+    query."""
 
     def __init__(self, lengths=LENGTHS, queries=QUERIES, **attention_options):
         self.lengths, self.queries, self.options = lengths, queries, {"scale": D**-0.5} | attention_options
         self.q, self.k, self.v = ([rng.standard_normal((count, heads, D)).astype(np.float16) for count in counts]
                                   for counts, heads in ((queries, HQ), (lengths, HKV), (lengths, HKV)))
         self.outputs, self.lses = zip(*(
-            attention(q, k, v, range(len(k) - len(q), len(k)), **self.options) for q, k, v in zip(self.q, self.k, self.v, strict=True)))
+            attention(q, k, v, range(len(k) - len(q), len(k)), **self.options) for q, k, v in zip(
+                self.q, self.k, self.v, strict=True)))
 
     def starts(self, counts):
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
@@ -159,7 +161,8 @@ def test_the_audit_of_what_was_recorded(tmp_path, fault, kind):
     outputs, lses = zip(*(attention(q, k, v, range(len(k) - 1, len(k)), **computed)
                           for q, k, v in zip(requests.q, requests.k, requests.v, strict=True)))
     requests.outputs, requests.lses = outputs, lses
-    record_decode(FlightRecorder(tmp_path / "calls"), requests, sinks=sinks, return_lse=True, result=requests.result(lse=True),
+    record_decode(FlightRecorder(tmp_path / "calls"), requests, sinks=sinks, return_lse=True,
+                  result=requests.result(lse=True),
                   plan={"sm_scale": 0.25, "logits_soft_cap": 2.0, "window_left": 4})
     imported(tmp_path / "calls").close()
     report = audit(tmp_path / "calls", 3 if fault else 0)
@@ -189,9 +192,11 @@ def test_codes_of_8_bits_become_what_attention_multiplies(tmp_path):
     recorder = FlightRecorder(tmp_path / "calls")
     cache = Coded("F8_E4M3", codes.reshape(2, 3, PAGE, HKV, D).swapaxes(0, 1).copy())
     recorder.call(f"{PAGED_PREFILL}.__init__", np.zeros(4, np.int32), owner=1)
-    recorder.call(f"{PAGED_PREFILL}.plan", np.array([0, 1]), np.array([0, 3]), np.array([0, 1, 2]), np.array([4]), HQ, HKV, D,
+    recorder.call(f"{PAGED_PREFILL}.plan", np.array([0, 1]), np.array([0, 3]), np.array([0, 1, 2]), np.array([4]), HQ,
+                  HKV, D,
                   PAGE, owner=1)
-    recorder.call(f"{PAGED_PREFILL}.run", requests.q[0], cache, k_scale=0.5, v_scale=0.3, owner=1, result=requests.result())
+    recorder.call(f"{PAGED_PREFILL}.run", requests.q[0], cache, k_scale=0.5, v_scale=0.3, owner=1,
+                  result=requests.result())
     dump = imported(tmp_path / "calls")
     assert dump.attrs["softmax_scale"] == pytest.approx(D**-0.5 * 0.5)
     check(dump, "pass-0-request-0", 0, requests, 0, scale=np.float32(0.3))
@@ -203,7 +208,8 @@ def test_bfloat16(tmp_path):
     cut = [bfloat16(np.concatenate(x)) for x in (requests.q, requests.k, requests.v)]
     recorder = FlightRecorder(tmp_path / "calls")
     recorder.call(f"{RAGGED_PREFILL}.__init__", np.zeros(4, np.int32), owner=1)
-    recorder.call(f"{RAGGED_PREFILL}.plan", requests.starts(requests.queries), requests.starts(LENGTHS), HQ, HKV, D, owner=1)
+    recorder.call(f"{RAGGED_PREFILL}.plan", requests.starts(requests.queries), requests.starts(LENGTHS), HQ, HKV, D,
+                  owner=1)
     recorder.call(f"{RAGGED_PREFILL}.run", *cut, owner=1, result=bfloat16(np.concatenate(requests.outputs)))
     dump = imported(tmp_path / "calls")
     group = dump["samples/pass-0-request-0/layers/0"]
@@ -241,7 +247,8 @@ def test_tables_of_pages(tmp_path, function):
     cache, indptr, indices, _ = requests.paged("HND", together=decode)
     q, workspace, table = np.concatenate(requests.q), np.zeros(4, np.int32), page_table(requests, indptr, indices)
     given = [q, cache, workspace, table, np.array(LENGTHS, np.int32)]
-    given += [9, D**-0.5, 1.0] if decode else [4, 9, D**-0.5, 1.0, 3, requests.starts(QUERIES), requests.starts(LENGTHS)]
+    given += [9, D**-0.5, 1.0] if decode else [4, 9, D**-0.5, 1.0, 3, requests.starts(QUERIES),
+                                               requests.starts(LENGTHS)]
     FlightRecorder(tmp_path / "calls").call(function, *given, window_left=4, result=requests.result())
     dump = imported(tmp_path / "calls")
     for number in range(3):
@@ -251,7 +258,8 @@ def test_tables_of_pages(tmp_path, function):
 def test_what_was_imported_is_reported(tmp_path):
     record_decode(FlightRecorder(tmp_path / "calls"), Requests(queries=(1, 1, 1)))
     report = json.loads(run(tmp_path / "calls", "--json").stdout)
-    assert {name: report[name] for name in ("samples", "layers", "query_heads", "kv_heads", "head_dim", "value_dim")} == {
+    assert {name: report[name] for name in ("samples", "layers", "query_heads", "kv_heads", "head_dim",
+                                            "value_dim")} == {
         "samples": 3, "layers": 1, "query_heads": HQ, "kv_heads": HKV, "head_dim": D, "value_dim": D}
 
 
@@ -262,17 +270,22 @@ def refused(folder, *words):
 
 
 @pytest.mark.parametrize("change, sentence", [
-    ({"plan": {"custom_mask": np.ones(4, np.int32)}}, "expected no custom_mask, which a dump cannot describe, found one"),
+    ({"plan": {
+        "custom_mask": np.ones(4, np.int32)}}, "expected no custom_mask, which a dump cannot describe, found one"),
     ({"plan": {"pos_encoding_mode": "ROPE_LLAMA"}}, "after their rotation, found pos_encoding_mode 'ROPE_LLAMA'"),
     ({"k_scale": np.ones(1, np.float32)}, "expected a number k_scale, found a tensor"),
-    ({"plan": {"sm_scale": 1e-39}}, "a softmax scale that is a number that float32 holds, 1.2e-38 to 3.4e+38, found 1e-39"),
-    ({"plan": {"logits_soft_cap": 1e39}}, "a soft-cap that is a number that float32 holds, 1.2e-38 to 3.4e+38, found 1e+39"),
-    ({"plan": {"logits_soft_cap": -1.0}}, "a soft-cap that is a number that float32 holds, 1.2e-38 to 3.4e+38, found -1"),
+    ({"plan": {"sm_scale": 1e-39}}, "a softmax scale that is a number that float32 holds, 1.2e-38 to 3.4e+38, found "
+                                    "1e-39"),
+    ({"plan": {"logits_soft_cap": 1e39}}, "a soft-cap that is a number that float32 holds, 1.2e-38 to 3.4e+38, found "
+                                          "1e+39"),
+    ({"plan": {
+        "logits_soft_cap": -1.0}}, "a soft-cap that is a number that float32 holds, 1.2e-38 to 3.4e+38, found -1"),
     ({"plan": {"sm_scale": 10**400}}, "expected a number sm_scale, found one of more than 64 bits"),
     ({"q_len_per_req": 2}, "expected one query per request, found '2'"),
     ({"finished": False}, "expected finished calls of FlashInfer's attention, found none"),
     ({"graph": True}, "was recorded inside a CUDA graph"),
-    ({"result": np.zeros((3, HQ + 1, D), np.float16)}, "query heads that are a multiple of 2, and as many of the output")])
+    ({"result": np.zeros(
+        (3, HQ + 1, D), np.float16)}, "query heads that are a multiple of 2, and as many of the output")])
 def test_what_a_dump_cannot_describe_is_refused(tmp_path, change, sentence):
     record_decode(FlightRecorder(tmp_path / "calls"), Requests(queries=(1, 1, 1)), **change)
     code, said = refused(tmp_path / "calls")
@@ -291,7 +304,8 @@ def test_calls_that_miss_their_plan_are_refused(tmp_path):
     recorder, requests = FlightRecorder(tmp_path / "calls"), Requests(queries=(1, 1, 1))
     recorder.call(f"{DECODE}.run", np.concatenate(requests.q), requests.paged()[0], owner=3, result=requests.result())
     code, said = refused(tmp_path / "calls")
-    assert code == 4 and "expected a call of plan before it, found none (FLASHINFER_DUMP_INCLUDE must take plan, too)" in said
+    assert code == 4 \
+        and "expected a call of plan before it, found none (FLASHINFER_DUMP_INCLUDE must take plan, too)" in said
 
 
 def test_arguments_of_no_signature_are_left_alone(tmp_path):
@@ -342,7 +356,8 @@ def test_damaged_records_are_refused(tmp_path, content):
 def test_options_for_arrays_are_refused(tmp_path, option, value):
     record_decode(FlightRecorder(tmp_path / "calls"), Requests(queries=(1, 1, 1)))
     code, said = refused(tmp_path / "calls", option, *filter(None, [value]))
-    assert (code, said) == (2, f"attest: {option}: is for arrays in files, what it says the flight recorder's calls tell")
+    assert (code, said) == (2, f"attest: {option}: is for arrays in files, what it says the flight recorder's calls "
+                               "tell")
 
 
 def test_fewer_layers_than_were_recorded_are_refused(tmp_path):

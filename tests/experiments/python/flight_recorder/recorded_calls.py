@@ -9,22 +9,28 @@ PAGED_PREFILL = "BatchPrefillWithPagedKVCacheWrapper"
 RAGGED_PREFILL = "BatchPrefillWithRaggedKVCacheWrapper"
 DECODE = "BatchDecodeWithPagedKVCacheWrapper"
 SIGNATURES = {
-    f"{PAGED_PREFILL}.__init__": "(self, float_workspace_buffer: torch.Tensor, kv_layout: str = 'NHD', use_cuda_graph: bool "
+    f"{PAGED_PREFILL}.__init__": "(self, float_workspace_buffer: torch.Tensor, kv_layout: str = 'NHD', use_cuda_graph: "
+                                 "bool "
                                  "= False, backend: str = 'auto', jit_args: Optional[List[Any]] = None) -> None",
     f"{PAGED_PREFILL}.plan": "(self, qo_indptr: torch.Tensor, paged_kv_indptr: torch.Tensor, paged_kv_indices: "
-                             "torch.Tensor, paged_kv_last_page_len: torch.Tensor, num_qo_heads: int, num_kv_heads: int, "
+                             "torch.Tensor, paged_kv_last_page_len: torch.Tensor, num_qo_heads: int, num_kv_heads: "
+                             "int, "
                              "head_dim_qk: int, page_size: int, head_dim_vo: Optional[int] = None, custom_mask: "
                              "Optional[torch.Tensor] = None, causal: bool = False, pos_encoding_mode: str = 'NONE', "
-                             "sm_scale: Optional[float] = None, window_left: int = -1, logits_soft_cap: Optional[float] = "
+                             "sm_scale: Optional[float] = None, window_left: int = -1, logits_soft_cap: "
+                             "Optional[float] = "
                              "None) -> None",
     f"{PAGED_PREFILL}.run": "(self, q: torch.Tensor, paged_kv_cache: Union[torch.Tensor, Tuple[torch.Tensor, "
                             "torch.Tensor]], *args, q_scale: Union[float, torch.Tensor, None] = None, k_scale: "
-                            "Optional[float] = None, v_scale: Optional[float] = None, return_lse: bool = False, lse_base: "
+                            "Optional[float] = None, v_scale: Optional[float] = None, return_lse: bool = False, "
+                            "lse_base: "
                             "str = 'log2') -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]",
     f"{RAGGED_PREFILL}.__init__": "(self, float_workspace_buffer: torch.Tensor, kv_layout: str = 'NHD') -> None",
-    f"{RAGGED_PREFILL}.plan": "(self, qo_indptr: torch.Tensor, kv_indptr: torch.Tensor, num_qo_heads: int, num_kv_heads: "
+    f"{RAGGED_PREFILL}.plan": "(self, qo_indptr: torch.Tensor, kv_indptr: torch.Tensor, num_qo_heads: int, "
+                              "num_kv_heads: "
                               "int, head_dim_qk: int, head_dim_vo: Optional[int] = None, causal: bool = False) -> None",
-    f"{RAGGED_PREFILL}.run": "(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *args, return_lse: bool = False)",
+    f"{RAGGED_PREFILL}.run": "(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *args, return_lse: bool = "
+                             "False)",
     f"{DECODE}.__init__": "(self, float_workspace_buffer: torch.Tensor, kv_layout: str = 'NHD') -> None",
     f"{DECODE}.plan": "(self, indptr: torch.Tensor, indices: torch.Tensor, last_page_len: torch.Tensor, num_qo_heads: "
                       "int, num_kv_heads: int, head_dim: int, page_size: int, *deprecated_positional_args: Any, "
@@ -32,13 +38,16 @@ SIGNATURES = {
     f"{DECODE}.run": "(self, q: torch.Tensor, paged_kv_cache: Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]], "
                      "*args, v_scale: Optional[float] = None, sinks: Optional[torch.Tensor] = None, return_lse: bool = "
                      "False) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]",
-    "single_prefill_with_kv_cache": "(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale_q: Optional[torch.Tensor] "
-                                    "= None, custom_mask: Optional[torch.Tensor] = None, causal: bool = False, kv_layout: "
+    "single_prefill_with_kv_cache": "(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale_q: "
+                                    "Optional[torch.Tensor] "
+                                    "= None, custom_mask: Optional[torch.Tensor] = None, causal: bool = False, "
+                                    "kv_layout: "
                                     "str = 'NHD', return_lse: bool = False)",
     "single_decode_with_kv_cache": "(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kv_layout: str = 'NHD')",
     "trtllm_batch_decode_with_kv_cache": "(query: torch.Tensor, kv_cache: Union[torch.Tensor, Tuple[torch.Tensor, "
                                          "torch.Tensor]], workspace_buffer: torch.Tensor, block_tables: torch.Tensor, "
-                                         "seq_lens: torch.Tensor, max_seq_len: int, bmm1_scale: Union[float, torch.Tensor] "
+                                         "seq_lens: torch.Tensor, max_seq_len: int, bmm1_scale: Union[float, "
+                                         "torch.Tensor] "
                                          "= 1.0, bmm2_scale: Union[float, torch.Tensor] = 1.0, window_left: int = -1)",
     "trtllm_batch_context_with_kv_cache": "(query: torch.Tensor, kv_cache: Union[torch.Tensor, Tuple[torch.Tensor, "
                                           "torch.Tensor]], workspace_buffer: torch.Tensor, block_tables: torch.Tensor, "
@@ -71,7 +80,8 @@ def write_safetensors(path, tensors):
     for name, tensor in tensors.items():
         kind, content = (tensor.kind, tensor.bits) if isinstance(tensor, Coded) else (TYPES[str(tensor.dtype)], tensor)
         content = np.ascontiguousarray(content).tobytes()
-        header[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [len(data), len(data) + len(content)]}
+        header[name] = {"dtype": kind, "shape": list(tensor.shape),
+                        "data_offsets": [len(data), len(data) + len(content)]}
         data += content
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
@@ -109,7 +119,8 @@ class FlightRecorder:
         record = {"function_name": function, "module": "flashinfer", "call_sequence": self.number,
                   "timestamp": "20261124_120000_001", "process_id": self.process, "input_metadata": described,
                   "output_metadata": {}, "tensor_info": {"input_tensor_keys": list(tensors)}, "tensor_format":
-                  "safetensors", "function_signature": SIGNATURES.get(function, "(x)"), "versions": {"flashinfer": "0.7.2"},
+                  "safetensors", "function_signature": SIGNATURES.get(function, "(x)"),
+                  "versions": {"flashinfer": "0.7.2"},
                   "execution_status": "inputs_saved", "graph_capture": graph, "dump_dir": str(path)}
         if owner is not None:
             record["self_id"] = owner
@@ -129,7 +140,8 @@ class FlightRecorder:
 
 
 def attention(q, k, v, positions, scale, softcap=None, window=None, sinks=None):
-    """q [N, Hq, D] at positions, k [T, Hkv, D], v [T, Hkv, Dv]: outputs [N, Hq, Dv] and log-sum-exps [N, Hq] in double."""
+    """q [N, Hq, D] at positions, k [T, Hkv, D], v [T, Hkv, Dv]: outputs [N, Hq, Dv] and log-sum-exps [N, Hq] in
+    double."""
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
     outputs, lse = np.empty((*q.shape[:2], v.shape[2])), np.empty(q.shape[:2])
     for n, position in enumerate(positions):

@@ -24,13 +24,15 @@ def folder(tmp_path):
         writer.write_header(model="m", num_layers=1, num_query_heads=HEADS, num_kv_heads=HEADS, head_dim=DIM)
         layer = writer.create_layer(writer.create_sample("a", "t", TOKENS, [6, 7]), 0, None)
         for name, shape in SHAPES.items():
-            writer.write_values(writer.create_values(layer, name, shape, "float32"), (0, 0, 0), np.ones(shape, np.float32).view(np.uint32))
+            writer.write_values(writer.create_values(layer, name, shape, "float32"), (0, 0, 0),
+                                np.ones(shape, np.float32).view(np.uint32))
         writer.commit()
     return made
 
 
 def run(folder, expect, target="dump.h5", *options):
-    done = attest("--json", "import", "plugin", "-o", target, *options, cwd=folder.parent, timeout=MOST_SECONDS, expect=expect)
+    done = attest("--json", "import", "plugin", "-o", target, *options, cwd=folder.parent, timeout=MOST_SECONDS,
+                  expect=expect)
     if expect:
         assert len(done.stderr.splitlines()) == 1 and "internal error" not in done.stderr
         assert sorted(os.listdir(folder.parent)) == ["pipe", "plugin"]
@@ -79,7 +81,8 @@ def virtual(where, name):
 
 @pytest.mark.parametrize("change", [
     lambda file, sample, layer: replace(layer, "q", shape=(1 << 40, HEADS, DIM), dtype="f4", chunks=(64, HEADS, DIM)),
-    lambda file, sample, layer: replace(layer, "output", shape=SHAPES["output"], dtype="f4", external=[("pipe", 0, 4096)]),
+    lambda file, sample, layer: replace(
+        layer, "output", shape=SHAPES["output"], dtype="f4", external=[("pipe", 0, 4096)]),
     lambda file, sample, layer: virtual(layer, "k"),
     lambda file, sample, layer: link(layer, "v", h5py.ExternalLink("pipe", "/x")),
     lambda file, sample, layer: link(layer, "q", h5py.SoftLink(".")),
@@ -89,16 +92,20 @@ def virtual(where, name):
     lambda file, sample, layer: link(sample, "more", file["samples"]),
     lambda file, sample, layer: file.attrs.__delitem__("head_dim"),
     lambda file, sample, layer: file.__delitem__("samples"),
-], ids=["claims", "external", "virtual", "link", "circle", "scalar", "unknown of a layer", "unknown of a sample", "circle of groups",
+], ids=["claims", "external", "virtual", "link", "circle", "scalar", "unknown of a layer", "unknown of a sample",
+        "circle of groups",
         "no head_dim", "no samples"])
 def test_a_hostile_dump(folder, change):
     edited(folder, change)
     assert "a.h5: " in run(folder, 4)
 
 
-@pytest.mark.parametrize("rank", ["[" * 50000, "[]", '"x"', '{"zzz": 1}', '{"tensor": "x"}', '{"tensor_size": 1000000000000}', '{"tensor": NaN}',
-                                  '{"kv_copies": 0}', '{"kv_copies": -1}', '{"tensor": true}', '{"tensor": 3}', "{", "5", 5],
-                         ids=["deep", "list", "text", "unknown", "type", "large", "nan", "none", "negative", "truth", "beyond", "cut", "number",
+@pytest.mark.parametrize("rank", ["[" * 50000, "[]", '"x"', '{"zzz": 1}', '{"tensor": "x"}',
+                                  '{"tensor_size": 1000000000000}', '{"tensor": NaN}',
+                                  '{"kv_copies": 0}', '{"kv_copies": -1}', '{"tensor": true}', '{"tensor": 3}', "{",
+                                  "5", 5],
+                         ids=["deep", "list", "text", "unknown", "type", "large", "nan", "none", "negative", "truth",
+                              "beyond", "cut", "number",
                               "integer"])
 def test_a_hostile_rank(folder, rank):
     edited(folder, lambda file, sample, layer: file.attrs.__setitem__("engine_rank", rank))
@@ -120,7 +127,8 @@ def test_a_request_whose_name_begins_with_a_dot_is_not_left_out(folder):
     ("--scale", "0.5", "is for arrays in files, what it says the plugin's dumps tell"),
     ("--model", "m", "is for arrays and recordings, what it says the plugin's dumps tell"),
     ("--num-layers", "9", "is for arrays and recordings, what it says the plugin's dumps tell"),
-    ("--last", "2", "is for a folder of FlashInfer's flight recorder, the plugin's dumps have the queries that their requests "
+    ("--last", "2", "is for a folder of FlashInfer's flight recorder, the plugin's dumps have the queries that their "
+                    "requests "
                     "asked for")])
 def test_options_of_other_sources_are_refused(folder, option, value, sentence):
     assert run(folder, 2, "dump.h5", option, value) == f"attest: {option}: {sentence}\n"

@@ -20,8 +20,8 @@ from near import assert_near
 # Of the output, relative to its norm per query and head. In float16: queries, and products with values, are rounded, as
 # flash attention on a processor adds them up in float16. In bfloat16 and float32 sums are in float32.
 HALF, SINGLE = 4 * 2**-10, 1e-5
-# Of q, k and v, relative to the largest value of a layer: another order of sums, through four layers, and values of GELU
-# that llama.cpp takes from a table in float16.
+# Of q, k and v, relative to the largest value of a layer: another order of sums, through four layers, and values of
+# GELU that llama.cpp takes from a table in float16.
 INPUT_TOLERANCE = 2e-3
 SCALED_QUERIES = {"gemma2": 32**-0.5, "phi3": 32**-0.5}  # llama.cpp scales queries of these before attention
 
@@ -41,7 +41,8 @@ def models(tmp_path_factory):
 def capture_gguf(models, tmp_path, family, *options, prompts=None, expect=0):
     prompts = prompts or [{"name": "p", "tokens": token_ids()}]
     path = write_prompts(tmp_path, *prompts)
-    code = capture.main([models(family)[1], path, "-o", str(tmp_path / "d.h5"), "--force", "-t", "1", *map(str, options)])
+    code = capture.main([models(family)[1], path, "-o", str(tmp_path / "d.h5"), "--force", "-t", "1",
+                         *map(str, options)])
     assert code == expect
     return h5py.File(tmp_path / "d.h5") if not expect else None
 
@@ -81,7 +82,8 @@ def test_the_output_is_attention_of_what_was_captured(models, tmp_path, family, 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_q_k_v_are_those_of_transformers(models, tmp_path, family):
     """In float32, of all queries of the same tokens, prompt and decoded, read at once."""
-    dump = capture_gguf(models, tmp_path, family, "--decode", 4, "--last", T, "-ctk", "f32", "-ctv", "f32", "-fa", "off")
+    dump = capture_gguf(models, tmp_path, family, "--decode", 4, "--last", T, "-ctk", "f32", "-ctv", "f32", "-fa",
+                        "off")
     check_output(dump, SINGLE)
     found = dump["samples/p"]
     prompts = write_prompts(tmp_path, {"name": "p", "tokens": found["tokens"][:].tolist()})
@@ -142,7 +144,8 @@ def attention_of_a_quantised_cache(dump, layer, key_kind, value_kind):
 
 
 @pytest.mark.parametrize("family", ["llama", "llama_64", "llama_192"])
-@pytest.mark.parametrize("key_kind, value_kind", [("q8_0", "q4_0"), ("q4_0", "q8_0"), ("q5_1", "q5_0"), ("q4_1", "q4_1")])
+@pytest.mark.parametrize("key_kind, value_kind", [("q8_0", "q4_0"), ("q4_0", "q8_0"), ("q5_1", "q5_0"),
+                                                  ("q4_1", "q4_1")])
 def test_quantised_caches(models, tmp_path, family, key_kind, value_kind):
     dump = capture_gguf(models, tmp_path, family, "--decode", 4, "-ctk", key_kind, "-ctv", value_kind)
     assert dump.attrs["kv_cache"] == f"k={key_kind},v={value_kind}"
@@ -274,5 +277,6 @@ def test_files_that_are_no_models_are_refused(tmp_path, capsys, content):
     prompts = write_prompts(tmp_path, {"tokens": [1]})
     assert capture.main([str(tmp_path / "m.gguf"), prompts, "-o", str(tmp_path / "d.h5")]) == 4
     said = capsys.readouterr().err.strip()
-    expected = "llama.cpp cannot load it (" if content.startswith(b"GGUF") else "expected a GGUF file, found something else"
+    expected = "llama.cpp cannot load it (" if content.startswith(b"GGUF") else \
+        "expected a GGUF file, found something else"
     assert expected in said and "\n" not in said

@@ -129,7 +129,8 @@ def test_rows_from_the_last_token_of_the_context_on_go_through_the_selector(fold
 def test_a_continuation_longer_than_the_model_reads_is_refused(folder):
     model = SelectorLM(str(folder / "llama"), device="cpu", max_length=8)
     assert len(model._loglikelihood_tokens([(None, [65] * 3, [66] * 8)])) == 1
-    with pytest.raises(InputError, match="^a continuation of 9 tokens: expected at most 8, the longest input of the model$"):
+    with pytest.raises(InputError, match="^a continuation of 9 tokens: expected at most 8, the longest input of the "
+                                         "model$"):
         model._loglikelihood_tokens([(None, [65] * 3, [66] * 9)])
 
 

@@ -1,4 +1,5 @@
-"""tasks.h5: what is in it, and what `attest inspect` finds there (tests/experiments/commands/inspect_tasks_test.py has more)."""
+"""tasks.h5: what is in it, and what `attest inspect` finds there (tests/experiments/commands/inspect_tasks_test.py has
+more)."""
 import json
 
 import h5py
@@ -11,7 +12,8 @@ from attest.outcomes.prompt import Outcome, PromptOutcomes
 from attest.tasks.runs import runs_of
 from attest_program import attest
 
-RUNS = runs_of([{"label": "a", "selector": "quest", "text": "quest", "options": '{"page":"16"}', "setting_kind": "budget",
+RUNS = runs_of([{"label": "a", "selector": "quest", "text": "quest", "options": '{"page":"16"}',
+                 "setting_kind": "budget",
                  "settings": [[25, True, "25%"], [100, True, "100%"], [64, False, "64"]]},
                 {"label": "b", "selector": "ffd", "text": "ffd", "options": "{}", "setting_kind": "delta",
                  "settings": [["inf", False, "inf"]]}])

@@ -64,11 +64,15 @@ def test_refusals(tmp_path):
 
 
 @pytest.mark.parametrize("before, damaged", [
-    ('"exact": 1', '"exact": 3'), ('"prefix": 1', '"prefix": -1'), ('"contains": 1', '"contains": 1e0'), ('"kept_ratio": 0.5', '"kept_ratio": NaN'),
-    ('"kept_ratio": 0.5', '"kept_ratio": 1e999'), ('"kept_ratio": 0.5', '"kept_ratio": -0.1'), ('"kept_ratio": 0.5', '"kept_ratio": 1.5'),
+    ('"exact": 1', '"exact": 3'), ('"prefix": 1', '"prefix": -1'), ('"contains": 1', '"contains": 1e0'),
+    ('"kept_ratio": 0.5', '"kept_ratio": NaN'),
+    ('"kept_ratio": 0.5', '"kept_ratio": 1e999'), ('"kept_ratio": 0.5', '"kept_ratio": -0.1'),
+    ('"kept_ratio": 0.5', '"kept_ratio": 1.5'),
     ('"num_tokens": 3', '"num_tokens": 2147483648'), ('"num_tokens": 9', '"num_tokens": 1000000000000000000000'),
-    ('"num_tokens": 9', '"num_tokens": -1'), ('"answer": "12"', r'"answer": "1\ud800"'), ('"reply": "12', r'"reply": "\u0000'),
-    ('"task": "kv"', r'"task": "\udfff"'), ('"task": "kv"', '"task": "kv", "more": 1'), ('"num_tokens": 9', '"num_tokens": true')])
+    ('"num_tokens": 9', '"num_tokens": -1'), ('"answer": "12"', r'"answer": "1\ud800"'),
+    ('"reply": "12', r'"reply": "\u0000'),
+    ('"task": "kv"', r'"task": "\udfff"'), ('"task": "kv"', '"task": "kv", "more": 1'),
+    ('"num_tokens": 9', '"num_tokens": true')])
 def test_what_cannot_be_stored_is_answered_again(tmp_path, before, damaged):
     """Else all prompts are answered, and then tasks.h5 cannot be written."""
     partial, _ = begin(tmp_path / "t")
@@ -78,7 +82,8 @@ def test_what_cannot_be_stored_is_answered_again(tmp_path, before, damaged):
     assert partial.finished(0, "p", 2, False) is None
 
 
-@pytest.mark.parametrize("created", ["null", "5", "[]", "{}", r'"\ud800"', r'"a\u0000"', '"' + "x" * 200_000 + '"', '{"a": ["b"]}'])
+@pytest.mark.parametrize("created", ["null", "5", "[]", "{}", r'"\ud800"', r'"a\u0000"', '"' + "x" * 200_000 + '"',
+                                     '{"a": ["b"]}'])
 def test_a_record_that_is_no_text_is_refused(tmp_path, created):
     begin(tmp_path / "t")
     path = tmp_path / "t.partial/tasks.json"

@@ -1,4 +1,5 @@
-"""Results files in Python: the dimension scales as h5py and xarray see them, attest.results, and its page's examples."""
+"""Results files in Python: the dimension scales as h5py and xarray see them, attest.results, and its page's
+examples."""
 
 import re
 import subprocess
@@ -27,8 +28,10 @@ def study(tmp_path_factory):
         file.move(f"samples/{name}", "samples/needle")
         file["samples/needle"].pop("spans", None)
         file["samples/needle/spans"] = np.array([[100, 105], [103, 108]])
-    subprocess.run([ATTEST, "run", "dump.h5", "-o", "results.h5", "--selector", "exact", "--selector", "ffd", "--selector",
-                    "quest=quest:dense_layers=1", "--delta", "3,5,inf", "--budget", "128,25%", "--lambdas", "0.5,1"], **quiet)
+    subprocess.run([ATTEST, "run", "dump.h5", "-o", "results.h5", "--selector", "exact", "--selector", "ffd",
+                    "--selector",
+                    "quest=quest:dense_layers=1", "--delta", "3,5,inf", "--budget", "128,25%", "--lambdas", "0.5,1"],
+                   **quiet)
     return folder / "results.h5"
 
 
@@ -55,7 +58,8 @@ def test_every_axis_of_a_group_is_attached_to_the_scale_of_its_name(study):
                 continue
             for axis, label in enumerate(data.attrs["DIMENSION_LABELS"]):
                 scale = data.dims[axis][0]
-                assert len(data.dims[axis]) == 1 and scale.name == f"{group}/{label}" and scale.shape == (data.shape[axis],)
+                assert len(data.dims[axis]) == 1 and scale.name == f"{group}/{label}" \
+                    and scale.shape == (data.shape[axis],)
 
 
 def test_scales_list_what_they_are_attached_to(study):
@@ -91,7 +95,8 @@ def test_xarray_has_named_axes_and_coordinates(study, xarray, engine):
         pytest.importorskip("netCDF4", reason="netCDF4 is not installed (cmake/requirements-tests.txt)")
     for label, settings in {"exact": 1, "ffd": 3, "quest": 2}.items():
         with xarray.open_dataset(study, engine=engine, group=f"{SAMPLE}/{label}") as group:
-            assert dict(group.sizes) == {"layer": 3, "query": 5, "head": 8, "setting": settings, "lambda": 2, "token": 8}
+            assert dict(group.sizes) == {"layer": 3, "query": 5, "head": 8, "setting": settings, "lambda": 2,
+                                         "token": 8}
             assert set(group.coords) == {*AXES, "setting_labels", "dense", "done"}
             assert group.recall.dims == ("layer", "query", "head", "setting")
             assert group.recall_layer.dims == ("layer", "query", "setting")
@@ -130,7 +135,8 @@ def test_a_selector_that_the_study_lacks_is_refused(study, xarray):
     for chosen in (["ffd", "no_such"], ["no_such"]):
         with pytest.raises(ValueError, match="has no selector no_such, expected some of exact, ffd, quest"):
             results.cells(study, selectors=chosen)
-    with pytest.raises(ValueError, match="results.h5: sample .* has no selector no_such, expected one of scores, exact, ffd, quest"):
+    with pytest.raises(ValueError, match="results.h5: sample .* has no selector no_such, expected one of scores, "
+                                         "exact, ffd, quest"):
         results.dataset(study, "no_such")
 
 
@@ -157,7 +163,8 @@ def test_all_cells_of_a_study_are_one_frame(study, xarray):
         for row in rows.itertuples():
             group = sample[row.selector]
             s = group["setting_labels"].asstr()[()].tolist().index(row.setting_label)
-            place = (list(sample["layers"]).index(row.layer), list(sample["query_positions"]).index(row.query), row.head)
+            place = (list(sample["layers"]).index(row.layer), list(sample["query_positions"]).index(row.query),
+                     row.head)
             assert row.recall == group["recall"][(*place, s)] and row.entropy == sample["scores/entropy"][place]
             assert row.recall_layer == group["recall_layer"][(*place[:2], s)] and row.setting == group["settings"][s]
             assert row.dense == group["dense"][place[0]] and row.sample == "needle"
@@ -182,7 +189,8 @@ def test_layers_that_were_not_computed_have_no_rows(study, xarray, tmp_path):
     with h5py.File(part, "r+") as file:
         file[f"{SAMPLE}/ffd/done"][1] = 0
     cells = results.cells(part, metrics=["recall"])
-    assert set(cells[cells.selector == "ffd"].layer) == {0, 2} and set(cells[cells.selector == "quest"].layer) == {0, 1, 2}
+    assert set(cells[cells.selector == "ffd"].layer) == {0, 2} \
+        and set(cells[cells.selector == "quest"].layer) == {0, 1, 2}
 
 
 def test_files_without_scales_are_still_read(study, tmp_path):
@@ -198,6 +206,7 @@ def test_files_without_scales_are_still_read(study, tmp_path):
             for name in AXES:
                 if isinstance(group, h5py.Group) and name in group:
                     del group[name]
-    report = [subprocess.run([ATTEST, "table", path, "--json"], check=True, capture_output=True).stdout for path in (study, old)]
+    report = [subprocess.run([ATTEST, "table", path, "--json"], check=True, capture_output=True).stdout
+              for path in (study, old)]
     assert report[0] == report[1]
     attest("inspect", "--check", old)

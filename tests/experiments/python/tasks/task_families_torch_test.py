@@ -1,4 +1,5 @@
-"""attest tasks over the families that capture supports: everything kept is dense, also with a dump; hybrids are refused."""
+"""attest tasks over the families that capture supports: everything kept is dense, also with a dump; hybrids are
+refused."""
 
 import h5py
 import pytest

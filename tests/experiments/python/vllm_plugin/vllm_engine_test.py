@@ -18,8 +18,10 @@ class Mode:
 
 def configuration(speculative_config=None, mode="PIECEWISE", fuse_attn_quant=False, **parallel):
     passes = types.SimpleNamespace(fuse_attn_quant=fuse_attn_quant)
-    return types.SimpleNamespace(speculative_config=speculative_config, parallel_config=types.SimpleNamespace(**parallel),
-                                 compilation_config=types.SimpleNamespace(cudagraph_mode=Mode(mode), pass_config=passes))
+    return types.SimpleNamespace(speculative_config=speculative_config,
+                                 parallel_config=types.SimpleNamespace(**parallel),
+                                 compilation_config=types.SimpleNamespace(cudagraph_mode=Mode(mode),
+                                                                          pass_config=passes))
 
 
 class Attention:

@@ -1,6 +1,6 @@
 """Runs in vLLM's environment: python vllm_faults.py JOBS.json. Plants faults in the attention of vLLM's build for CPUs,
-beneath the plugin. A job: {"engine": arguments of LLM, "rounds": [{"fault", "layer", "request"}]}; each round is a request
-(vllm_jobs.py) that is computed while one layer, or each where "layer" is null, has the fault."""
+beneath the plugin. A job: {"engine": arguments of LLM, "rounds": [{"fault", "layer", "request"}]}; each round is a
+request (vllm_jobs.py) that is computed while one layer, or each where "layer" is null, has the fault."""
 import contextlib
 import copy
 import gc
@@ -95,7 +95,8 @@ def rounded_codes(call, **read):
         call.plain(key=through_fp8(call.key, SCALE), value=through_fp8(call.value))
 
 
-FAULTS = {"none": Call.plain, "no_window": other_attribute(sliding_window=-1), "window": other_attribute(sliding_window=WINDOW),
+FAULTS = {"none": Call.plain, "no_window": other_attribute(sliding_window=-1),
+          "window": other_attribute(sliding_window=WINDOW),
           "no_sinks": other_attribute(sinks=None), "no_mask": no_mask, "turned_queries": turned_queries,
           "heads_modulo": heads_modulo, "undeclared_fp8": undeclared_fp8, "rounded_codes": rounded_codes,
           "scale_forgotten": lambda call: rounded_codes(call, k_scale=1.0)}
@@ -119,7 +120,8 @@ def plant():
 
 def run(job):
     llm = LLM(skip_tokenizer_init=True, max_model_len=256, max_num_seqs=4, gpu_memory_utilization=0.05, block_size=32,
-              distributed_executor_backend="uni", disable_log_stats=True, enforce_eager=True, enable_prefix_caching=False,
+              distributed_executor_backend="uni", disable_log_stats=True, enforce_eager=True,
+              enable_prefix_caching=False,
               max_num_batched_tokens=256, **job["engine"])
     for round in job["rounds"]:
         now.update({"else": "none"} | {key: value for key, value in round.items() if key != "request"})

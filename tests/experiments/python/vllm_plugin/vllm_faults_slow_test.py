@@ -11,7 +11,8 @@ pytest.importorskip("transformers", reason="transformers is not installed (cmake
 from attest_program import attest
 from vllm_slow_test import ENGINE, models, plugin, request, without_checkout  # noqa: F401, two fixtures
 
-pytestmark = pytest.mark.skipif(not (ENGINE / "python").exists(), reason="vLLM is not installed (cmake/setup.sh --vllm)")
+pytestmark = pytest.mark.skipif(not (ENGINE / "python").exists(),
+                                reason="vLLM is not installed (cmake/setup.sh --vllm)")
 LAYER, LENGTH = 2, 50
 
 # name of the round: model, fault, what the other layers do, and what the audit must say: kind, words; None: it agrees.
@@ -24,10 +25,12 @@ FAULTS = {
     "no_window": ("gpt_oss", "no_window", "none", "window", "the sliding window of 16 tokens is missing"),
     "no_mask": ("llama", "no_mask", "none", "mask", "there is no mask in the prompt"),
     "no_sinks": ("gpt_oss", "no_sinks", "none", "sinks", "learned sinks are missing"),
-    "turned_queries": ("qwen3", "turned_queries", "none", "position", "queries are rotated 3 positions more than their keys"),
+    "turned_queries": ("qwen3", "turned_queries", "none", "position", "queries are rotated 3 positions more than their "
+                                                                      "keys"),
     "heads_modulo": ("llama", "heads_modulo", "none", "gqa", "query head h reads KV head h mod Hkv"),
     "undeclared_fp8": ("llama", "undeclared_fp8", "none", "cache", "k=fp8_e4m3,v=fp8_e4m3"),
-    "scale_forgotten": ("fp8", "scale_forgotten", "rounded_codes", "cache", "keys stored with k_scale=0.5 and read without it"),
+    "scale_forgotten": ("fp8", "scale_forgotten", "rounded_codes", "cache", "keys stored with k_scale=0.5 and read "
+                                                                            "without it"),
     "cut_codes": ("fp8", "none", "rounded_codes", "cache", "codes are cut towards zero, not rounded"),
 }
 
@@ -36,7 +39,8 @@ FAULTS = {
 def dumps(plugin, models, tmp_path_factory):  # noqa: F811
     """All rounds in one process, an engine for each model."""
     folder = tmp_path_factory.mktemp("faults")
-    engines = {"llama": {"model": models["llama"], "dtype": "float32"}, "qwen3": {"model": models["qwen3"], "dtype": "float32"},
+    engines = {"llama": {"model": models["llama"], "dtype": "float32"},
+               "qwen3": {"model": models["qwen3"], "dtype": "float32"},
                "gpt_oss": {"model": models["gpt_oss"], "dtype": "bfloat16"},
                "fp8": {"model": models["llama"], "dtype": "bfloat16", "kv_cache_dtype": "fp8_e4m3"}}
     rounds = {engine: [] for engine in engines}

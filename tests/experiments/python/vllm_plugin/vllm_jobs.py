@@ -1,6 +1,6 @@
 """Runs in vLLM's environment: python vllm_jobs.py JOBS.json. One engine after the other in this process, each with the
-plugin, on requests of token ids. A job: {"name", "engine": arguments of LLM, "requests": [{"ids", "tokens", "arguments"}],
-"patch": Python code for the runner}. Prints a line of JSON per job: {"name", "preempted", "error"}."""
+plugin, on requests of token ids. A job: {"name", "engine": arguments of LLM, "requests": [{"ids", "tokens",
+"arguments"}], "patch": Python code for the runner}. Prints a line of JSON per job: {"name", "preempted", "error"}."""
 import gc
 import json
 import os

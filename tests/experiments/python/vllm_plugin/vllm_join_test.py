@@ -100,7 +100,8 @@ def test_one_rank(tmp_path):
 
 def test_a_missing_rank_is_refused(tmp_path):
     paths = [write(tmp_path, "a", Rank(t, 4), [0], 4) for t in (0, 2, 3)]
-    with pytest.raises(InputError, match="a.rank-0-0.h5: request 'a': expected the dumps of 4 tensor-parallel ranks, found 0, 2, 3"):
+    with pytest.raises(InputError, match="a.rank-0-0.h5: request 'a': expected the dumps of 4 tensor-parallel ranks, "
+                                         "found 0, 2, 3"):
         join(tmp_path, *paths)
     assert not (tmp_path / "joined.h5").exists()
 
@@ -113,8 +114,10 @@ def test_a_missing_pipeline_stage_is_refused(tmp_path):
 
 
 def test_requests_of_two_engines_are_refused(tmp_path):
-    paths = [write(tmp_path, request, Rank(), [0], 2, kv_cache=cache) for request, cache in (("a", ""), ("b", "k=q8_0"))]
-    with pytest.raises(InputError, match="b.h5: its kv_cache is 'k=q8_0', that of the requests before '', and a dump has one"):
+    paths = [write(tmp_path, request, Rank(), [0], 2, kv_cache=cache)
+             for request, cache in (("a", ""), ("b", "k=q8_0"))]
+    with pytest.raises(InputError, match="b.h5: its kv_cache is 'k=q8_0', that of the requests before '', and a dump "
+                                         "has one"):
         join(tmp_path, *paths)
 
 

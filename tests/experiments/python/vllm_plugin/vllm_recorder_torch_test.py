@@ -32,7 +32,8 @@ class Vllm:
         """parts: (request, first position, number of tokens)."""
         new = [types.SimpleNamespace(
             req_id=name, num_computed_tokens=start, prompt_token_ids=list(range(prompt)),
-            sampling_params=types.SimpleNamespace(extra_args=own)) for name, start, _ in parts if name not in self.known]
+            sampling_params=types.SimpleNamespace(extra_args=own)) for name, start, _ in parts
+               if name not in self.known]
         old = [(name, start) for name, start, _ in parts if name in self.known]
         self.known |= {name for name, _, _ in parts}
         self.recorder.begin_step(types.SimpleNamespace(
@@ -157,7 +158,8 @@ def test_a_batch_of_other_requests_than_were_scheduled_ends_them_and_not_the_eng
     scheduled = vllm.recorder.begin_step
     vllm.recorder.begin_step = lambda step: (scheduled(step), vllm.recorder.counts.update(ghost=1))
     vllm.step(("a", 0, 6))
-    assert (tmp_path / "a.refused").read_text() == "request a: the batch has the requests ['a'], expected ['a', 'ghost']\n"
+    assert (tmp_path / "a.refused").read_text() == ("request a: the batch has the requests ['a'], expected ['a', "
+                                                    "'ghost']\n")
     vllm.recorder.begin_step = scheduled
     vllm.step(("b", 0, 6))
     check(vllm.dump("b"), "b", [5], 6)
@@ -190,7 +192,8 @@ def test_memory_has_a_limit(tmp_path):
     assert "ATTEST_VLLM_MEMORY allows 1e-06" in (tmp_path / "a.refused").read_text()
 
 
-@pytest.mark.parametrize("own", [{"attest_decode": 999_999_999}, {"attest_positions": [2**50]}, {"attest_positions": f"[{2**70}]"}])
+@pytest.mark.parametrize("own", [{"attest_decode": 999_999_999}, {"attest_positions": [2**50]},
+                                 {"attest_positions": f"[{2**70}]"}])
 def test_what_a_client_asks_for_is_not_allocated_first(own, tmp_path, monkeypatch):
     """An engine would die of it, with all of its requests."""
     limits = resource.getrlimit(resource.RLIMIT_AS)
@@ -231,5 +234,6 @@ def test_queries_in_8_bits_are_written_as_attention_multiplies_them():
     assert torch.equal(multiplied_query(one, query, key).float(), query.float() / 2)
     per_head = types.SimpleNamespace(_q_scale=torch.tensor([1.0, 4.0]))
     found = multiplied_query(per_head, query, key)
-    assert torch.equal(found[:, 1].float(), query[:, 1].float()) and torch.equal(found[:, 2].float(), 4 * query[:, 2].float())
+    assert torch.equal(found[:, 1].float(), query[:, 1].float()) \
+        and torch.equal(found[:, 2].float(), 4 * query[:, 2].float())
     assert multiplied_query(one, key, key) is key

@@ -40,7 +40,8 @@ def finished(tmp_path):
         writer.write_header(model="m", num_layers=1, num_query_heads=2, num_kv_heads=2, head_dim=4)
         layer = writer.create_layer(writer.create_sample("prompt-0", "t", 6, [5]), 0, None)
         for name, shape in {"q": (1, 2, 4), "k": (2, 6, 4), "v": (2, 6, 4)}.items():
-            writer.write_values(writer.create_values(layer, name, shape, "float32"), (0, 0, 0), np.ones(shape, np.float32).view(np.uint32))
+            writer.write_values(writer.create_values(layer, name, shape, "float32"), (0, 0, 0),
+                                np.ones(shape, np.float32).view(np.uint32))
         writer.commit()
     return tmp_path
 

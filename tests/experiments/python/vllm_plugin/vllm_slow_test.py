@@ -1,6 +1,6 @@
-"""The plugin in a real vLLM, its build for CPUs (cmake/setup.sh --vllm): random tiny models of six families and more, in
-batches of several requests, whose captured q, k and v are those of transformers, and whose captured output is attention
-of them as the dump format defines it."""
+"""The plugin in a real vLLM, its build for CPUs (cmake/setup.sh --vllm): random tiny models of six families and more,
+in batches of several requests, whose captured q, k and v are those of transformers, and whose captured output is
+attention of them as the dump format defines it."""
 import json
 import os
 import pathlib
@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (cmake/requirements-torch.txt)")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed (cmake/requirements-torch.txt)")
+transformers = pytest.importorskip("transformers",
+                                   reason="transformers is not installed (cmake/requirements-torch.txt)")
 from capture_models import ALTERNATING, LLAMA3_ROPE, SMALL, attention, make_model, read, run as capture, write_prompts
 from near import assert_near
 
 ROOT = pathlib.Path(__file__).parents[4]
 ENGINE = ROOT / ".venv-vllm/bin"
 PLUGIN = ROOT / "experiments/python/attest/vllm_plugin"
-pytestmark = pytest.mark.skipif(not (ENGINE / "python").exists(), reason="vLLM is not installed (cmake/setup.sh --vllm)")
+pytestmark = pytest.mark.skipif(not (ENGINE / "python").exists(),
+                                reason="vLLM is not installed (cmake/setup.sh --vllm)")
 
 # Of the output, relative to its norm per query and head: an engine rounds the probabilities and the output to the type,
 # by half a unit each.
@@ -51,7 +53,8 @@ def without_checkout(**more):
 def plugin(tmp_path_factory):
     """A folder with the installed plugin, for PYTHONPATH."""
     folder = tmp_path_factory.mktemp("plugin")
-    subprocess.run([ENGINE / "python", "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", folder,
+    subprocess.run([ENGINE / "python", "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target",
+                    folder,
                     PLUGIN], check=True, env=without_checkout())
     return folder
 
@@ -83,14 +86,17 @@ def dumps(plugin, models, tmp_path_factory):
     jobs = [family_job(name, models) for name in FAMILIES]
     jobs.append({"name": "fp8", "engine": {"model": llama, "dtype": "bfloat16", "kv_cache_dtype": "fp8_e4m3"},
                  "requests": [request("fp8", 0, 50)]})
-    jobs.append({"name": "prefix", "engine": {"model": llama, "dtype": "float32", "enable_prefix_caching": True, "block_size": 32},
+    jobs.append({"name": "prefix", "engine": {"model": llama, "dtype": "float32", "enable_prefix_caching": True,
+                                              "block_size": 32},
                  "requests": [request("first", 0, 70, 60), request("other", 1, 70, 60)]
                  + [request(f"short-{n}", 10 + n, 20, 1) for n in range(3)]
                  + [request("again", 0, 70)]})
-    jobs.append({"name": "preempt", "engine": {"model": llama, "dtype": "float32", "block_size": 32, "num_gpu_blocks_override": 9},
+    jobs.append({"name": "preempt", "engine": {"model": llama, "dtype": "float32", "block_size": 32,
+                                               "num_gpu_blocks_override": 9},
                  "requests": [request(f"preempt-{n}", n, 60, 60, attest_decode=59) for n in range(4)]})
     jobs.append({"name": "refused", "engine": {"model": llama},
-                 "requests": [request("no-layer", 0, 20, attest_layers="7"), request("one-layer", 0, 20, attest_layers="2")]})
+                 "requests": [
+                     request("no-layer", 0, 20, attest_layers="7"), request("one-layer", 0, 20, attest_layers="2")]})
     folder = tmp_path_factory.mktemp("dumps")
     path = folder / "jobs.json"
     path.write_text(json.dumps(jobs))
@@ -150,7 +156,8 @@ def test_q_k_v_are_those_of_transformers(dumps, models, tmp_path, family):
         assert dump.attrs["softmax_scale"] == pytest.approx(open_dump(dumps, name).attrs["softmax_scale"])
         for layer in range(4):
             for kind in "qkv":
-                expected, captured = (read(sample[f"layers/{layer}/{kind}"]) for sample in (dump[f"samples/{name}"], found))
+                expected, captured = (read(sample[f"layers/{layer}/{kind}"])
+                                      for sample in (dump[f"samples/{name}"], found))
                 assert_near(captured, expected, abs=INPUT_TOLERANCE * np.abs(expected).max(), what=(layer, kind))
 
 
@@ -212,7 +219,8 @@ def test_the_command_with_two_tensor_parallel_ranks(plugin, tmp_path):
 def test_the_command_says_what_cannot_be_run(plugin, models, tmp_path):
     prompts = write_prompts(tmp_path, {"tokens": [1, 2, 3, 4, 5]})
     done = attest_vllm(plugin, tmp_path, models["llama"], prompts, "-o", "d.h5", "--layers", "4")
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "attest-vllm: --layers: there is no layer 4, the model has 4")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "attest-vllm: --layers: there is no layer 4, the "
+                                                                  "model has 4")
     done = attest_vllm(plugin, tmp_path, models["llama"], prompts, "-o", "d.h5", "--", "--no-such-option")
     assert done.returncode == 2 and "the options behind -- are not those of vllm serve" in done.stderr
     assert not list(tmp_path.glob("d.h5*"))
