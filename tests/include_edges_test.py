@@ -26,10 +26,14 @@ ORDER = """
     dumps/base dumps dumps/hdf5 dumps/format dumps/synthetic dumps/inspect
     kernels kernels/device kernels/quantize kernels/kv_formats kernels/rank kernels/attention kernels/selectors
     kernels/decode/base kernels/decode/reference kernels/decode/fused kernels/decode kernels/decode/baselines
-    analysis/study analysis/metrics analysis/results analysis/layer analysis/audit analysis/cuda analysis/torch analysis/torch_ops analysis/statistics
+    analysis/study analysis/metrics analysis/results analysis/layer analysis/audit analysis/cuda analysis/torch
+    analysis/torch_ops analysis/statistics
     analysis/decode_bench analysis/validation analysis/outcomes analysis/run
     plots plots/page
-    experiments/cli/process experiments/cli/parse experiments/cli/output experiments/cli/options experiments/cli/study experiments/study_view experiments/bench experiments/figures experiments/decode experiments/throughput experiments/outcomes experiments/tables experiments/compare experiments/claims experiments/validation experiments/report experiments/audit
+    experiments/cli/process experiments/cli/parse experiments/cli/output experiments/cli/options
+    experiments/cli/study experiments/study_view experiments/bench experiments/figures experiments/decode
+    experiments/throughput experiments/outcomes experiments/tables experiments/compare experiments/claims
+    experiments/validation experiments/report experiments/audit
     experiments/catalogue experiments/inspect experiments/commands
     experiments
 """.split()

@@ -380,10 +380,12 @@ def test_deltas_are_in_nats(tmp_path, results):
     attest("run", dump, "-o", tmp_path / "others.h5", "--delta", 5, *others)
     assert claim(tmp_path / "others.h5", "Only tokens below e^-5")["evidence"] == "needs ffd at delta 5"
     attest("run", dump, "-o", tmp_path / "all.h5", "--delta", 5, *others, "--selector", "nats=ffd:dense_layers=0")
-    for start in ("Delta = 5 gives", "FFD needs no exception", "FFD skips 82 %", "Only tokens below", "Delta = 5 marks", "Salient tokens"):
+    for start in ("Delta = 5 gives", "FFD needs no exception", "FFD skips 82 %", "Only tokens below", "Delta = 5 marks",
+                  "Salient tokens"):
         assert claim(tmp_path / "all.h5", start)["subject"].startswith("nats at delta 5"), start
     attest("run", dump, "-o", tmp_path / "alone.h5", "--delta", 5, "--selector", "nats=ffd:dense_layers=0")
-    assert claim(tmp_path / "all.h5", "FFD needs no exception")["evidence"] == claim(tmp_path / "alone.h5", "FFD needs no exception")["evidence"]
+    assert claim(tmp_path / "all.h5", "FFD needs no exception")["evidence"] == \
+        claim(tmp_path / "alone.h5", "FFD needs no exception")["evidence"]
 
 
 def test_the_page_is_markdown_in_a_file(results, tmp_path):

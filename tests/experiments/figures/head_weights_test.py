@@ -222,7 +222,8 @@ def test_prompts_without_weights_are_left_out(tmp_path):
     assert "attention on the evidence" not in {r["by"] for r in rows}
     none = next(r for r in rows if r["label"] == "ffd" and r["dense_kv_heads"] == "0")
     io = [sample["ffd/io_ratio"][..., 1].astype(float).ravel() for name, sample in samples(path) if name in ("a", "b")]
-    assert same(none, "io_ratio", np.nanmean(np.concatenate(io))), "bytes are of the prompts whose errors stand beside them"
+    assert same(none, "io_ratio", np.nanmean(np.concatenate(io))), ("bytes are of the prompts whose errors stand "
+                                                                    "beside them")
 
 
 def test_bytes_that_results_lack_are_not_in_the_sentence(tmp_path):

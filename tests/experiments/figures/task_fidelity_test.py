@@ -82,7 +82,8 @@ def test_a_grid_without_the_papers_settings_is_told(study, tmp_path):
             sample["ffd/settings"][...] = [1, 2, 3]
             sample["ffd/setting_labels"][...] = ["1", "2", "3"]
     figures(path, tmp_path / "few", "--only", "task_fidelity")
-    assert "The grid of ffd has none of the papers' settings: all settings are shown." in (tmp_path / "few/captions.md").read_text()
+    assert "The grid of ffd has none of the papers' settings: all settings are shown." \
+        in (tmp_path / "few/captions.md").read_text()
 
 
 def test_without_spans_only_their_columns_are_undefined(tmp_path):

@@ -340,7 +340,8 @@ def test_results_without_spans_have_predictors_without(tmp_path):
 def test_threads_are_as_many_as_asked(study, tmp_path):
     def most(threads):
         """The most threads that the process has at a time: those, and the few that any run of the program has."""
-        command = [ATTEST, "figures", *map(str, study.paths), "-o", str(tmp_path / f"{threads}"), "--only", "failure_prediction", "--threads", str(threads)]
+        command = [ATTEST, "figures", *map(str, study.paths), "-o", str(tmp_path / f"{threads}"), "--only",
+                   "failure_prediction", "--threads", str(threads)]
         found = 0
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             while process.poll() is None:
