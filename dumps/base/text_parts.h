@@ -47,6 +47,16 @@ inline std::optional<int> take_index(std::string_view& text) {
   return index && *index >= 0 ? index : std::nullopt;
 }
 
+/// N of a tensor's name like "model.layers.N.self_attn.k_scale"; nothing where there is none.
+inline std::optional<int> layer_in_name(std::string_view name) {
+  constexpr std::string_view kLayers = "layers.";
+  const std::size_t at = name.find(kLayers);
+  if (at == std::string_view::npos || (at > 0 && name[at - 1] != '.')) return std::nullopt;
+  std::string_view rest = name.substr(at + kLayers.size());
+  const std::optional<int> layer = take_index(rest);
+  return rest.starts_with('.') ? layer : std::nullopt;
+}
+
 /// The index below `count` of which `name` is the usual spelling: "7", but neither "07" nor "+7".
 inline std::optional<int> parse_index(std::string_view name, int count = std::numeric_limits<int>::max()) {
   const std::optional<int> index = parse_whole<int>(name);

@@ -84,15 +84,6 @@ std::vector<float> numbers_of(const InputFile& file, std::uint64_t data, const J
 
 }  // namespace
 
-std::optional<int> layer_in_name(std::string_view name) {
-  constexpr std::string_view kLayers = "layers.";
-  const std::size_t at = name.find(kLayers);
-  if (at == std::string_view::npos || (at > 0 && name[at - 1] != '.')) return std::nullopt;
-  std::string_view rest = name.substr(at + kLayers.size());
-  const std::optional<int> layer = take_index(rest);
-  return rest.starts_with('.') ? layer : std::nullopt;
-}
-
 ScalesFile::ScalesFile(const std::string& from) : path(from) {
   const InputFile file(path);
   const auto [header, data] = read_header(file);

@@ -3,15 +3,10 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace attest {
-
-/// N of "model.layers.N.self_attn.k_scale"; nothing where there is none.
-std::optional<int> layer_in_name(std::string_view name);
 
 struct ScalesFile {
   std::string path;

@@ -10,7 +10,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
-#include "kernels/kv_formats/scales_file.h"
+#include "dumps/base/text_parts.h"
 #include "kernels/rank/sort_descending.h"
 
 namespace attest {

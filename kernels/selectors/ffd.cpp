@@ -22,6 +22,8 @@
 #include "kernels/attention/scores.h"
 #include "kernels/lane_sum.h"
 #include "kernels/rank/entry_levels.h"
+#include "kernels/rank/group_policy.h"
+#include "kernels/row_matrix.h"
 #include "kernels/selectors/ffd_scan.h"
 #include "kernels/selectors/registry.h"
 
@@ -164,46 +166,34 @@ class Ffd final : public SelectorWith<FfdScan, make_cuda_ffd, FfdOptions> {
                        covered = out.covered[static_cast<std::size_t>(n)];
     const std::int64_t parts = covered / sub_block_;
     const int settings = static_cast<int>(grid.values.size()), first = n * head.group;
-    std::vector<double> best(static_cast<std::size_t>(head.group * parts));
-    std::vector<Level> levels(best.size(), static_cast<Level>(settings));
-    const auto part = [&](auto& all, int h) {
-      return std::span(all).subspan(static_cast<std::size_t>(h * parts), static_cast<std::size_t>(parts));
-    };
+    RowMatrix<double> best;
+    RowMatrix<Level> levels;
+    best.resize(head.group, parts);
+    levels.resize(head.group, parts);
     for (int h = 0; h < head.group; ++h) {
       const double* estimate = out.estimate->scores.row(first + h);
       for (std::int64_t c = 0; c < parts; ++c)
-        best[static_cast<std::size_t>(h * parts + c)] =
-            lane_max(static_cast<std::size_t>(sub_block_), kLowest,
-                     [&](std::size_t t) { return estimate[c * sub_block_ + static_cast<std::int64_t>(t)]; });
+        best.row(h)[c] = lane_max(static_cast<std::size_t>(sub_block_), kLowest, [&](std::size_t t) {
+          return estimate[c * sub_block_ + static_cast<std::int64_t>(t)];
+        });
       if (parts > 0) gap_metrics(exact.row(first + h), estimate, covered, visible, first + h, out);
     }
     if (parts > 0) {
-      if (rule_ == Rule::topk && union_) {
-        for (std::int64_t c = 0; c < parts; ++c)
-          for (int h = 1; h < head.group; ++h)
-            best[static_cast<std::size_t>(c)] =
-                std::max(best[static_cast<std::size_t>(c)], best[static_cast<std::size_t>(h * parts + c)]);
-        for (int h = 1; h < head.group; ++h) std::ranges::copy(part(best, 0), part(best, h).begin());
+      if (rule_ == Rule::topk && union_) take_group_maximum(best, 0, head.group, parts);
+      for (int h = 0; h < head.group; ++h) {
+        std::ranges::fill(levels.row(h, parts), static_cast<Level>(settings));
+        rule_levels(exact.row(first + h), out.estimate->scores.row(first + h), covered, best.row(h, parts), grid,
+                    head.transform, levels.row(h, parts));
       }
-      for (int h = 0; h < head.group; ++h)
-        rule_levels(exact.row(first + h), out.estimate->scores.row(first + h), covered, part(best, h), grid,
-                    head.transform, part(levels, h));
-      if (union_)
-        for (std::int64_t c = 0; c < parts; ++c) {
-          Level minimum = levels[static_cast<std::size_t>(c)];
-          for (int h = 1; h < head.group; ++h)
-            minimum = std::min(minimum, levels[static_cast<std::size_t>(h * parts + c)]);
-          for (int h = 0; h < head.group; ++h) levels[static_cast<std::size_t>(h * parts + c)] = minimum;
-        }
+      if (union_) take_group_minimum(levels, 0, head.group, parts);
     }
     for (int h = 0; h < head.group; ++h) {
       Level* row = out.levels.row(first + h);
-      for (std::int64_t c = 0; c < parts; ++c)
-        std::fill_n(row + c * sub_block_, sub_block_, levels[static_cast<std::size_t>(h * parts + c)]);
+      for (std::int64_t c = 0; c < parts; ++c) std::fill_n(row + c * sub_block_, sub_block_, levels.row(h)[c]);
       std::fill(row + covered, row + visible, Level{0});
       for (int i = 0; i < settings && parts > 0; ++i)
         out.own_metrics[kBlockKeepRatio].row(first + h)[i] =
-            static_cast<double>(std::ranges::count_if(part(levels, h), [i](Level l) { return l <= i; })) /
+            static_cast<double>(std::ranges::count_if(levels.row(h, parts), [i](Level l) { return l <= i; })) /
             static_cast<double>(parts);
     }
   }

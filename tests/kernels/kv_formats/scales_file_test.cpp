@@ -1,4 +1,4 @@
-// Scales read from sound and from damaged safetensors files, and layers in names of tensors.
+// Scales read from sound and from damaged safetensors files.
 #include "kernels/kv_formats/scales_file.h"
 
 #include <gtest/gtest.h>
@@ -18,13 +18,6 @@ TEST(ScalesFile, HoldsTheScalesOfEachLayer) {
   const ScalesFile file(scales_of_two_layers(folder));
   EXPECT_EQ(file.keys, (std::map<int, std::vector<float>>{{0, {0.5f}}, {3, {3, 4}}}));
   EXPECT_EQ(file.values, (std::map<int, std::vector<float>>{{0, {2}}}));
-}
-
-TEST(ScalesFile, NamesTellTheLayer) {
-  for (const char* name : {"layers.12.x", "model.layers.12.self_attn.k_scale", "a.layers.12."})
-    EXPECT_EQ(layer_in_name(name), 12) << name;
-  for (const char* name : {"", "layers", "layers.", "layers.12", "layers.-1.x", "mylayers.3.x", "layers.x.y"})
-    EXPECT_EQ(layer_in_name(name), std::nullopt) << name;
 }
 
 TEST(ScalesFile, BadFilesAreRefused) {
