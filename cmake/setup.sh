@@ -212,9 +212,11 @@ try_packages optional "figures take gnuplot" $(optional_packages)
 # ---- Python and its wheels
 
 pip_install() { # pip_install WHAT ARGUMENT...
-  local what=$1
+  local what=$1 python=${ATTEST_PYTHON:-python3} # beside ATTEST_PYTHON no python3 need be there
   shift
-  [ -x "$venv/bin/pip" ] || step "making .venv" python3 -m venv "$venv" || fail "No virtual environment. Log: $log"
+  [ -x "$venv/bin/pip" ] || step "making .venv" "$python" -m venv "$venv" ||
+    fail "$python makes no virtual environment to install $what into: it takes the modules venv and ensurepip" \
+      "(Debian's python3-venv), or CMake 3.28, Ninja and an nvcc of this machine. Log: $log"
   step "installing $what into .venv" "$venv/bin/python" -m pip install --disable-pip-version-check "$@" ||
     fail_missing "Wheels cannot be installed"
 }

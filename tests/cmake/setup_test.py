@@ -108,6 +108,19 @@ def test_what_some_tests_take_is_optional_in_an_interpreter(checkout, tmp_path):
     assert f"attest: {python} has no pandas, gguf: tests that take them are skipped.\n" in result.stderr
 
 
+def test_an_environment_for_an_old_cmake_is_made_by_the_interpreter(bare_checkout, tmp_path):
+    """The machine's own python3 may have no module for that."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n[ \"$2\" != venv ] || exit 1\nexec {sys.executable} \"$@\"\n")
+    (tmp_path / "cmake").write_text("#!/bin/sh\necho cmake version 3.25.1\n")
+    for program in python, tmp_path / "cmake":
+        program.chmod(0o755)
+    result, _ = set_up(tmp_path, bare_checkout, ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
+    assert result.returncode == 1
+    assert (f"attest: {python} makes no virtual environment to install cmake and ninja into: it takes the modules venv "
+            "and ensurepip (Debian's python3-venv), or CMake 3.28, ") in result.stderr
+
+
 def test_a_browser_is_optional_and_tried_once(checkout, tmp_path):
     """On a machine like this one, but for Chromium."""
     commands = tmp_path / "commands"
