@@ -17,14 +17,15 @@ log=$PWD/build/setup.log
 venv=$PWD/.venv
 
 tokenizers= torch= tests= lm_eval= cluster= references= llama_cpp= vllm=
+extras=() # that were asked for by name
 for option in "$@"; do
   case $option in
     --tokenizers) tokenizers=1 ;;
     --torch) torch=1 ;;
     --tests) tests=1 ;;
-    --lm-eval) torch=1 lm_eval=1 ;;
-    --cluster) cluster=1 ;;
-    --llama-cpp) llama_cpp=1 ;;
+    --lm-eval) torch=1 lm_eval=1 extras+=(lm-eval) ;;
+    --cluster) cluster=1 extras+=(cluster) ;;
+    --llama-cpp) llama_cpp=1 extras+=(llama-cpp) ;;
     --vllm) torch=1 vllm=1 ;;
     *) echo "cmake/setup.sh: unknown option $option" >&2 && exit 2 ;;
   esac
@@ -238,6 +239,11 @@ print(*(m for m in known if not find_spec(m)))' ${tests:+pytest}) ||
   [ -z "$lacks" ] ||
     say "$ATTEST_PYTHON has no ${lacks// /, }: attest capture takes torch, transformers, numpy and h5py;" \
       "attest bench takes torch; attest import takes numpy and h5py."
+  for extra in "${extras[@]}"; do # the program runs without: it is said, and nothing is installed
+    lacks=$(echo $(lacking "cmake/requirements-$extra.txt" "$ATTEST_PYTHON"))
+    [ -z "$lacks" ] || say "$ATTEST_PYTHON has no ${lacks// /, }, which --$extra is for:" \
+      "$ATTEST_PYTHON -m pip install -r $PWD/cmake/requirements-$extra.txt"
+  done
   if [ -n "$tests" ]; then
     lacks=$(echo $(lacking cmake/requirements-tests.txt "$ATTEST_PYTHON"))
     [ -z "$lacks" ] || say "$ATTEST_PYTHON has no ${lacks// /, }: tests that take them are skipped."

@@ -101,6 +101,16 @@ def test_what_an_interpreter_lacks_for_the_tests_is_named_at_once(checkout, tmp_
         "only the tests take it"
 
 
+@pytest.mark.parametrize("extra, package", [("cluster", "submitit"), ("llama-cpp", "llama-cpp-python"),
+                                            ("lm-eval", "accelerate")])
+def test_what_an_interpreter_lacks_for_an_option_is_said(extra, package, checkout, tmp_path):
+    python = python_without(tmp_path, package)
+    result, _ = set_up(tmp_path, checkout, f"--{extra}", ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
+    assert result.returncode == 0
+    assert (f"attest: {python} has no {package}, which --{extra} is for: {python} -m pip install -r "
+            f"{checkout}/cmake/requirements-{extra}.txt\n") in result.stderr
+
+
 def test_what_some_tests_take_is_optional_in_an_interpreter(checkout, tmp_path):
     python = python_without(tmp_path, "pandas", "gguf")
     result, _ = set_up(tmp_path, checkout, "--tests", ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
