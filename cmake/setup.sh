@@ -2,7 +2,7 @@
 # cmake/setup.sh [OPTION]...: installs what attest needs and this machine lacks; uses no network if nothing is missing.
 # It looks for the header or tool itself, not for its package, so that other ways of installing count too.
 #   --tokenizers  also what attest prompts needs: transformers, without torch
-#   --torch    also what attest capture, tasks and the LibTorch peer of attest bench need
+#   --torch    also what attest capture, tasks, bench model and the LibTorch peer of the other benches need
 #   --tests    also what the tests need
 #   --lm-eval  also torch and the lm-evaluation-harness, as --torch --tests does
 #   --cluster  also what attest run --dask, --mpi and --slurm need, as --torch --tests does
@@ -237,8 +237,9 @@ print(*(m for m in known if not find_spec(m)))' ${tests:+pytest}) ||
     [[ " $lacks " != *" $module "* ]] || fail_missing "ATTEST_PYTHON=$ATTEST_PYTHON has no $module"
   done
   [ -z "$lacks" ] ||
-    say "$ATTEST_PYTHON has no ${lacks// /, }: attest capture takes torch, transformers, numpy and h5py;" \
-      "attest bench takes torch; attest import takes numpy and h5py."
+    say "$ATTEST_PYTHON has no ${lacks// /, }: attest capture, tasks, bench model and attest.lm_eval take torch," \
+      "transformers, numpy and h5py; attest prompts takes transformers; attest import takes numpy and h5py; the other" \
+      "benches take torch as a peer."
   for extra in "${extras[@]}"; do # the program runs without: it is said, and nothing is installed
     lacks=$(echo $(lacking "cmake/requirements-$extra.txt" "$ATTEST_PYTHON"))
     [ -z "$lacks" ] || say "$ATTEST_PYTHON has no ${lacks// /, }, which --$extra is for:" \

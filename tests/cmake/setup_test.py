@@ -66,9 +66,10 @@ def test_an_interpreter_without_the_capture_scripts_modules_is_used(checkout, tm
     python.chmod(0o755)
     result, calls = set_up(tmp_path, checkout, ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
     assert result.returncode == 0
-    assert result.stderr == (f"attest: {python} has no h5py, transformers: attest capture takes torch, transformers, "
-                             "numpy and h5py; "
-                             "attest bench takes torch; attest import takes numpy and h5py.\n")
+    assert result.stderr == (f"attest: {python} has no h5py, transformers: attest capture, tasks, bench model and "
+                             "attest.lm_eval take torch, transformers, numpy and h5py; attest prompts takes "
+                             "transformers; attest import takes numpy and h5py; the other benches take torch as a "
+                             "peer.\n")
     assert calls == ""
 
 
