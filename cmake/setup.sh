@@ -230,7 +230,7 @@ if [ -n "${ATTEST_PYTHON-}" ]; then
   lacks=$("$ATTEST_PYTHON" -c '
 import sys
 from importlib.util import find_spec
-known = ("torch", "numpy", "h5py", "safetensors", "transformers", *sys.argv[1:])
+known = ("torch", "numpy", "h5py", "transformers", *sys.argv[1:])
 print(*(m for m in known if not find_spec(m)))' ${tests:+pytest}) ||
     fail "ATTEST_PYTHON=$ATTEST_PYTHON is no Python that runs."
   for module in ${torch:+torch} ${tests:+pytest}; do
