@@ -15,7 +15,8 @@ endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch REQUIRED_VARS LibTorch_CPU VERSION_VAR LibTorch_VERSION
   REASON_FAILURE_MESSAGE
-    "${attest_python} has no torch: attest bench has no LibTorch peer. cmake/setup.sh --torch installs it.")
+    "${attest_python} has no torch: attest tasks, bench model and attest.lm_eval have no operators, and the other \
+benches no LibTorch peer. cmake/setup.sh --torch installs it.")
 if(NOT LibTorch_FOUND)
   return()
 endif()

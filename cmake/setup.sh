@@ -2,7 +2,7 @@
 # cmake/setup.sh [OPTION]...: installs what attest needs and this machine lacks; uses no network if nothing is missing.
 # It looks for the header or tool itself, not for its package, so that other ways of installing count too.
 #   --tokenizers  also what attest prompts needs: transformers, without torch
-#   --torch    also what attest capture, tasks and the LibTorch peer of attest bench need
+#   --torch    also what attest capture, tasks, bench model and the LibTorch peer of the other benches need
 #   --tests    also what the tests need
 #   --lm-eval  also torch and the lm-evaluation-harness, as --torch --tests does
 #   --cluster  also what attest run --dask, --mpi and --slurm need, as --torch --tests does
@@ -17,14 +17,15 @@ log=$PWD/build/setup.log
 venv=$PWD/.venv
 
 tokenizers= torch= tests= lm_eval= cluster= references= llama_cpp= vllm=
+extras=() # that were asked for by name
 for option in "$@"; do
   case $option in
     --tokenizers) tokenizers=1 ;;
     --torch) torch=1 ;;
     --tests) tests=1 ;;
-    --lm-eval) torch=1 lm_eval=1 ;;
-    --cluster) cluster=1 ;;
-    --llama-cpp) llama_cpp=1 ;;
+    --lm-eval) torch=1 lm_eval=1 extras+=(lm-eval) ;;
+    --cluster) cluster=1 extras+=(cluster) ;;
+    --llama-cpp) llama_cpp=1 extras+=(llama-cpp) ;;
     --vllm) torch=1 vllm=1 ;;
     *) echo "cmake/setup.sh: unknown option $option" >&2 && exit 2 ;;
   esac
@@ -212,9 +213,11 @@ try_packages optional "figures take gnuplot" $(optional_packages)
 # ---- Python and its wheels
 
 pip_install() { # pip_install WHAT ARGUMENT...
-  local what=$1
+  local what=$1 python=${ATTEST_PYTHON:-python3} # beside ATTEST_PYTHON no python3 need be there
   shift
-  [ -x "$venv/bin/pip" ] || step "making .venv" python3 -m venv "$venv" || fail "No virtual environment. Log: $log"
+  [ -x "$venv/bin/pip" ] || step "making .venv" "$python" -m venv "$venv" ||
+    fail "$python makes no virtual environment to install $what into: it takes the modules venv and ensurepip" \
+      "(Debian's python3-venv), or CMake 3.28, Ninja and an nvcc of this machine. Log: $log"
   step "installing $what into .venv" "$venv/bin/python" -m pip install --disable-pip-version-check "$@" ||
     fail_missing "Wheels cannot be installed"
 }
@@ -227,15 +230,21 @@ if [ -n "${ATTEST_PYTHON-}" ]; then
   lacks=$("$ATTEST_PYTHON" -c '
 import sys
 from importlib.util import find_spec
-known = ("torch", "numpy", "h5py", "safetensors", "transformers", *sys.argv[1:])
+known = ("torch", "numpy", "h5py", "transformers", *sys.argv[1:])
 print(*(m for m in known if not find_spec(m)))' ${tests:+pytest}) ||
     fail "ATTEST_PYTHON=$ATTEST_PYTHON is no Python that runs."
   for module in ${torch:+torch} ${tests:+pytest}; do
     [[ " $lacks " != *" $module "* ]] || fail_missing "ATTEST_PYTHON=$ATTEST_PYTHON has no $module"
   done
   [ -z "$lacks" ] ||
-    say "$ATTEST_PYTHON has no ${lacks// /, }: attest capture takes torch, transformers, numpy and h5py;" \
-      "attest bench takes torch; attest import takes numpy and h5py."
+    say "$ATTEST_PYTHON has no ${lacks// /, }: attest capture, tasks, bench model and attest.lm_eval take torch," \
+      "transformers, numpy and h5py; attest prompts takes transformers; attest import takes numpy and h5py; the other" \
+      "benches take torch as a peer."
+  for extra in "${extras[@]}"; do # the program runs without: it is said, and nothing is installed
+    lacks=$(echo $(lacking "cmake/requirements-$extra.txt" "$ATTEST_PYTHON"))
+    [ -z "$lacks" ] || say "$ATTEST_PYTHON has no ${lacks// /, }, which --$extra is for:" \
+      "$ATTEST_PYTHON -m pip install -r $PWD/cmake/requirements-$extra.txt"
+  done
   if [ -n "$tests" ]; then
     lacks=$(echo $(lacking cmake/requirements-tests.txt "$ATTEST_PYTHON"))
     [ -z "$lacks" ] || say "$ATTEST_PYTHON has no ${lacks// /, }: tests that take them are skipped."

@@ -1,5 +1,6 @@
 """Documents: links lead somewhere, lines and rows of tables are short, files that are named exist, in comments too."""
 
+import json
 import re
 from pathlib import Path
 
@@ -43,6 +44,13 @@ def test_lines_are_short(path):
 @pytest.mark.parametrize("path", [p for p in DOCUMENTS if p != MADE], ids=lambda path: str(path.relative_to(ROOT)))
 def test_rows_of_tables_are_short(path):
     assert not [line for line in prose(path).splitlines() if line.startswith("|") and len(line) > 180]
+
+
+def test_every_preset_is_in_the_table():
+    presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+    rows = re.findall(r"^\| (`\w+`.*?) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert {preset["name"] for preset in presets if not preset.get("hidden")} <= named
 
 
 def test_the_readme_is_read_in_minutes():

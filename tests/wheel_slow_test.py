@@ -59,6 +59,7 @@ def test_a_wheel_is_for_any_python_and_knows_no_place(wheel):
         assert str(ROOT).encode() not in archive.read("attest/bin/attest")
     assert {"attest/bin/attest", "attest/dumps/demo.h5", "attest/capture/__main__.py",
             "attest/results/__init__.py"} <= set(names)
+    assert {name for name in names if name.startswith("attest/bin/")} == {"attest/bin/attest"}, "no library of torch"
     assert not [name for name in names if name.endswith((".md", ".pyc"))]
 
 

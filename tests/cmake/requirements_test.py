@@ -63,6 +63,12 @@ def test_what_is_imported_is_installed():
     assert {str(path.relative_to(ROOT)): lacks for path in SOURCES if (lacks := not_installed(path))} == {}
 
 
+def test_what_the_program_itself_installs_is_imported_by_the_package():
+    sources = [path for path in SOURCES if path.is_relative_to(ROOT / "experiments/python")]
+    used = {name for path in sources for name in packages(path, True)}
+    assert installed(ROOT / "requirements.txt") - {"cmake", "ninja"} - used == set()
+
+
 def test_names_of_packages_are_in_use():
     used = {name for path in SOURCES for name in packages(path, True)}
     assert set(PACKAGES.values()) <= used

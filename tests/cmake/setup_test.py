@@ -66,9 +66,10 @@ def test_an_interpreter_without_the_capture_scripts_modules_is_used(checkout, tm
     python.chmod(0o755)
     result, calls = set_up(tmp_path, checkout, ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
     assert result.returncode == 0
-    assert result.stderr == (f"attest: {python} has no h5py, transformers: attest capture takes torch, transformers, "
-                             "numpy and h5py; "
-                             "attest bench takes torch; attest import takes numpy and h5py.\n")
+    assert result.stderr == (f"attest: {python} has no h5py, transformers: attest capture, tasks, bench model and "
+                             "attest.lm_eval take torch, transformers, numpy and h5py; attest prompts takes "
+                             "transformers; attest import takes numpy and h5py; the other benches take torch as a "
+                             "peer.\n")
     assert calls == ""
 
 
@@ -101,11 +102,34 @@ def test_what_an_interpreter_lacks_for_the_tests_is_named_at_once(checkout, tmp_
         "only the tests take it"
 
 
+@pytest.mark.parametrize("extra, package", [("cluster", "submitit"), ("llama-cpp", "llama-cpp-python"),
+                                            ("lm-eval", "accelerate")])
+def test_what_an_interpreter_lacks_for_an_option_is_said(extra, package, checkout, tmp_path):
+    python = python_without(tmp_path, package)
+    result, _ = set_up(tmp_path, checkout, f"--{extra}", ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
+    assert result.returncode == 0
+    assert (f"attest: {python} has no {package}, which --{extra} is for: {python} -m pip install -r "
+            f"{checkout}/cmake/requirements-{extra}.txt\n") in result.stderr
+
+
 def test_what_some_tests_take_is_optional_in_an_interpreter(checkout, tmp_path):
     python = python_without(tmp_path, "pandas", "gguf")
     result, _ = set_up(tmp_path, checkout, "--tests", ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
     assert result.returncode == 0
     assert f"attest: {python} has no pandas, gguf: tests that take them are skipped.\n" in result.stderr
+
+
+def test_an_environment_for_an_old_cmake_is_made_by_the_interpreter(bare_checkout, tmp_path):
+    """The machine's own python3 may have no module for that."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n[ \"$2\" != venv ] || exit 1\nexec {sys.executable} \"$@\"\n")
+    (tmp_path / "cmake").write_text("#!/bin/sh\necho cmake version 3.25.1\n")
+    for program in python, tmp_path / "cmake":
+        program.chmod(0o755)
+    result, _ = set_up(tmp_path, bare_checkout, ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
+    assert result.returncode == 1
+    assert (f"attest: {python} makes no virtual environment to install cmake and ninja into: it takes the modules venv "
+            "and ensurepip (Debian's python3-venv), or CMake 3.28, ") in result.stderr
 
 
 def test_a_browser_is_optional_and_tried_once(checkout, tmp_path):

@@ -46,7 +46,7 @@ def digits(pattern, text):
 
 @argument("a whole number")
 def whole_number(text):
-    """Parses a number from 0 on; Python's int() would also take "1_000" and other alphabets' digits."""
+    """Parses a number that may be below 0; Python's int() would also take "1_000" and other alphabets' digits."""
     return digits("-?[0-9]+", text)
 
 

@@ -130,11 +130,17 @@ def end_process(code):
 
 def _advice(extra):
     """How to get the modules that an extra of the wheel brings; "vllm": those of the environment of vLLM."""
-    if not checkout():
+    root = checkout()
+    if not root:
         return "pip install vllm installs them" if extra == "vllm" else f"pip install 'attest[{extra}]' installs them"
-    return {"lm_eval": "cmake/setup.sh --lm-eval installs them into .venv",
-            "vllm": "cmake/setup.sh --vllm installs them into .venv-vllm"}.get(
-                extra, "cmake/setup.sh, which ./attest runs, installs them into .venv")
+    if extra == "vllm":
+        return "cmake/setup.sh --vllm installs them into .venv-vllm"
+    name = {"models": "torch", "llama": "llama-cpp"}.get(extra, extra.replace("_", "-"))  # of the set-up's option
+    if os.path.realpath(sys.prefix) == os.path.realpath(f"{root}/.venv"):
+        return f"cmake/setup.sh --{name} installs them into .venv"
+    # An interpreter that ATTEST_PYTHON named: the set-up installs nothing there.
+    files = f"-r {root}/requirements.txt -r {root}/cmake/requirements-{name}.txt"
+    return f"{sys.executable} -m pip install {files} installs them"
 
 
 def run_command(program, needed_modules, command, interruption=lambda: NOTHING_WRITTEN, extra="models"):

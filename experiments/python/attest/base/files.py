@@ -82,7 +82,8 @@ def in_quotes(name):
 
 
 def parse_json(text, place):
-    """Parses at most MAX_JSON_BYTES bytes. `place` begins the InputError's message. Duplicate keys are refused."""
+    """Parses bytes, whose number the caller bounds. `place` begins the InputError's message. Duplicate keys are
+    refused."""
     def unique(pairs):
         values = dict(pairs)
         if len(values) < len(pairs):

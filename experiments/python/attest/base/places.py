@@ -12,10 +12,10 @@ def checkout():
 
 
 def built(name):
-    """Files called `name` that were built of these sources, the newest first."""
+    """Files called `name` that the checkout has built, the newest first."""
     root = checkout()
-    folders = [root / "build" / preset for preset in ("release", "cpu")] if root else [PACKAGE / "bin"]
-    found = [folder / name for folder in folders if (folder / name).exists()]
+    paths = [root / "build" / preset / name for preset in ("release", "cpu")] if root else []
+    found = [path for path in paths if path.exists()]
     return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
 
 

@@ -50,6 +50,8 @@ class Measured:
     step: list  # milliseconds of each step
     attention: list  # and of the attention of all layers alone
     cache_bytes: int
+    # Of logits, as shares of the reference's norm: how far they are from it, how far they may be, and what leaving
+    # attention out changes.
     difference: float
     tolerance: float
     effect: float

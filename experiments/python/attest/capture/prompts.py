@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ..base.arguments import chosen_layers, refuse_missing_layer
 from ..base.errors import InputError, UsageError
-from ..base.files import in_quotes, kind_of
+from ..base.files import in_quotes, kind_of, parse_json
 from ..base.stored_text import SAMPLE_NAME, is_sample_name
 
 MAX_PROMPT_BYTES = 32 << 20  # of a text file, or of a line of a .jsonl file
@@ -80,15 +80,20 @@ def _read_lines(file, path, task, spans_field):
     for number, line in enumerate(iter(lambda: file.readline(MAX_PROMPT_BYTES + 1), b""), 1):
         if line.strip():
             where = f"{path}:{number}"
-            prompts.append(_read_line(_read_text(line, where), where, len(prompts), task, spans_field))
+            _refuse_long(line, where)
+            prompts.append(_read_line(line, where, len(prompts), task, spans_field))
     if not prompts:
         raise InputError(f"{path}: no prompt in it")
     return prompts
 
 
-def _read_text(content, where):
+def _refuse_long(content, where):
     if len(content) > MAX_PROMPT_BYTES:
         raise InputError(f"{where}: expected a prompt of at most {MAX_PROMPT_BYTES >> 20} MiB, found a longer one")
+
+
+def _read_text(content, where):
+    _refuse_long(content, where)
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -109,13 +114,11 @@ def _refuse_unknown_fields(entry, where, known):
 
 
 def _read_line(line, where, index, task, spans_field):
+    entry = parse_json(line, where)
     try:
-        entry = json.loads(line)
         json.dumps(entry, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise InputError(f"{where}: expected Unicode text, found half of a surrogate pair") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not JSON ({error})") from error
     if not isinstance(entry, dict):
         raise InputError(f"{where}: expected a JSON object, found a {type(entry).__name__}")
     _refuse_unknown_fields(entry, where, [*FIELDS, spans_field] if spans_field else FIELDS)

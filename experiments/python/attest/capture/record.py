@@ -33,7 +33,7 @@ def choose_queries(options, prompt, tokenized):
 
 def capture_prompt(options, model, config, capture, writer, prompt, tokenized, cache=None):
     """Runs the model on one prompt and writes its sample. Returns a line of report about it. Of `options` it takes
-    layers, and those that choose the queries. `cache`: as in run_model."""
+    layers, those that choose the queries, head_weights, and output_gradients with them. `cache`: as in run_model."""
     from .run_model import run_model
 
     num_layers = config.num_hidden_layers

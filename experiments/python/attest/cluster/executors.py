@@ -1,5 +1,6 @@
 """The executors of `attest run --dask`, --mpi and --slurm, as context managers. Each yields the executor and how many
 chunks it computes at a time."""
+import collections
 import concurrent.futures
 import contextlib
 import logging
@@ -87,7 +88,7 @@ def slurm(place, say):
     except (OSError, RuntimeError) as error:
         raise OutputError(f"--slurm {place}: no Slurm answers here ({first_line(error)})") from error
     say(f"Slurm's jobs write to {logs}/")
-    with JobExecutor(executor.submit) as jobs_of_futures:
+    with JobExecutor(executor.submit, jobs) as jobs_of_futures:
         yield jobs_of_futures, jobs
 
 
@@ -106,28 +107,41 @@ def slurm_parameters(place):
 
 class JobExecutor(concurrent.futures.Executor):
     """Makes futures of jobs that are asked whether they have ended. `submit_job(function, *arguments)` returns one that
-    has done(), result() and cancel()."""
+    has done(), result() and cancel(). At most `most` are submitted at a time: others wait here, as a queue with room
+    would run them all."""
     INTERVAL = 1  # seconds
 
-    def __init__(self, submit_job):
-        self.submit_job, self.jobs, self.ended = submit_job, {}, threading.Event()
+    def __init__(self, submit_job, most):
+        self.submit_job, self.most, self.jobs, self.ended = submit_job, most, {}, threading.Event()
+        self.waiting, self.starting = collections.deque(), threading.Lock()
         self.thread = threading.Thread(target=self._poll, daemon=True)
         self.thread.start()
 
     def submit(self, function, /, *arguments):
-        """A job that cannot be queued is a broken executor, as a worker that died is."""
         future = concurrent.futures.Future()
-        try:
-            self.jobs[future] = self.submit_job(function, *arguments)
-        except Exception as error:
-            future.set_exception(concurrent.futures.BrokenExecutor(first_line(error)))
+        self.waiting.append((future, function, arguments))
+        self._start()
         return future
+
+    def _start(self):
+        """A job that cannot be queued is a broken executor, as a worker that died is."""
+        with self.starting:  # by the caller of submit() and by the thread
+            while self.waiting and len(self.jobs) < self.most:
+                future, function, arguments = self.waiting.popleft()
+                if future.cancelled():
+                    continue
+                try:
+                    self.jobs[future] = self.submit_job(function, *arguments)
+                except Exception as error:
+                    with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled meanwhile
+                        future.set_exception(concurrent.futures.BrokenExecutor(first_line(error)))
 
     def _poll(self):
         while not self.ended.wait(self.INTERVAL):
             for future, job in list(self.jobs.items()):
                 with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled meanwhile
                     self._ask(future, job)
+            self._start()
 
     def _ask(self, future, job):
         try:
@@ -152,5 +166,6 @@ class JobExecutor(concurrent.futures.Executor):
         """Jobs that are not finished are cancelled: nobody would take their results."""
         self.ended.set()
         self.thread.join()
+        self.waiting.clear()
         for future in list(self.jobs):
             self._cancel(future)

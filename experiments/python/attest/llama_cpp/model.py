@@ -5,12 +5,14 @@ import re
 
 import numpy as np
 
-from ..base.errors import InputError, UsageError
+from ..base.errors import InputError, OutputError, UsageError
 from ..base.files import InputFile
 from .ggml import type_number
 from .graph import GraphWatch
 
 CELLS = 256  # llama.cpp rounds its cache up to a multiple
+# Its functions give NULL for all that fails: its lines alone tell a limit of the machine.
+NO_MEMORY = re.compile("(?i)(failed|unable) to allocate|cannot allocate memory|(out of|insufficient) memory|bad_alloc")
 
 
 def refuse_missing_model(path):
@@ -42,7 +44,7 @@ class LlamaModel:
         parameters.n_gpu_layers = options.gpu_layers
         self.model = llama_cpp.llama_model_load_from_file(os.fsencode(options.model), parameters)
         if not self.model:
-            raise InputError(f"{options.model}: llama.cpp cannot load it ({self._complaint()})")
+            raise self._failure(InputError, "load it")
         self.vocabulary = llama_cpp.llama_model_get_vocab(self.model)
         self.num_layers = llama_cpp.llama_model_n_layer(self.model)
         self.callback = llama_cpp.llama_cpp.ggml_backend_sched_eval_callback(self.watch)
@@ -92,8 +94,7 @@ class LlamaModel:
         if self.watch.error is not None:
             raise self.watch.error
         if code:
-            raise InputError(f"{self.options.model}: llama.cpp cannot run {len(tokens)} tokens from position {start} "
-                             f"on (code {code}: {self._complaint()})")
+            raise self._failure(InputError, f"run {len(tokens)} tokens from position {start} on", f"code {code}: ")
         size = self.api.llama_vocab_n_tokens(self.vocabulary)
         return [int(np.ctypeslib.as_array(self.api.llama_get_logits_ith(self.context, i), (size,)).argmax())
                 for i in range(first_wanted, len(tokens))]
@@ -112,12 +113,15 @@ class LlamaModel:
         self.lines.clear()
         context = self.api.llama_init_from_model(self.model, parameters)
         if not context:
-            raise UsageError(f"{options.model}: llama.cpp cannot make a cache of K {options.cache_type_k} and V "
-                             f"{options.cache_type_v} for {self.capacity} tokens ({self._complaint()})")
+            raise self._failure(UsageError, f"make a cache of K {options.cache_type_k} and V {options.cache_type_v} "
+                                            f"for {self.capacity} tokens")
         return context
 
-    def _complaint(self):
-        """The first line that the library wrote about a failure."""
+    def _failure(self, kind, what, code=""):
+        """The error of what llama.cpp cannot do, with the first line that it wrote about it: of `kind`, unless it found
+        no memory."""
         lines = [line.strip() for line in "".join(self.lines).splitlines() if line.strip()]
         said = [line for line in lines if re.search("error|fail|unable|invalid|require|support", line, re.I)]
-        return said[0] if said else lines[-1] if lines else "it does not say why"
+        complaint = said[0] if said else lines[-1] if lines else "it does not say why"
+        kind = OutputError if any(map(NO_MEMORY.search, lines)) else kind
+        return kind(f"{self.options.model}: llama.cpp cannot {what} ({code}{complaint})")

@@ -4,19 +4,20 @@ import json
 import h5py
 import numpy as np
 
+FORMAT = "attention-study"
 CELL = ("layer", "query", "head", "setting")  # the axes of a cell
 OTHERS = ("dense", "done", "settings", "setting_labels", *CELL)  # data sets that are no metric
 
 
 def manifest(path):
     """What the study was: its configuration, inputs, program version and device."""
-    with h5py.File(path) as file:
+    with _open(path) as file:
         return json.loads(file.attrs["manifest"])
 
 
 def selectors(path):
     """The labels of the selectors that the study ran, in their order; its samples have the same ones."""
-    with h5py.File(path) as file:
+    with _open(path) as file:
         labels = {label: None for _, _, sample in _samples(file) for label in _labels(sample)}
     return list(labels)
 
@@ -26,7 +27,7 @@ def dataset(path, selector, sample=None, dump=0):
     the exact scores' metrics. Axes have coordinates: ds.recall.sel(setting=5).min(["query", "head"])."""
     import xarray
 
-    with h5py.File(path) as file:
+    with _open(path) as file:
         _require(f"{path}:", "dump", str(dump), file["dumps"])
         samples = file[f"dumps/{dump}/samples"]
         sample = next(iter(samples)) if sample is None else sample
@@ -46,7 +47,7 @@ def cells(path, metrics=None, selectors=None):
     import pandas
 
     metrics, selectors = ([names] if isinstance(names, str) else names for names in (metrics, selectors))
-    with h5py.File(path) as file:
+    with _open(path) as file:
         known = {label for _, _, sample in _samples(file) for label in _labels(sample)}
         if unknown := [label for label in selectors or () if label not in known]:
             raise ValueError(f"{path}: has no selector {unknown[0]}, expected some of {', '.join(sorted(known))}")
@@ -60,6 +61,21 @@ def cells(path, metrics=None, selectors=None):
     for column in ("path", "model", "sample", "task", "selector", "setting_label"):
         found[column] = found[column].astype("category")
     return found
+
+
+def _open(path):
+    """The file of a study; anything else would end in a KeyError of h5py, which names no file."""
+    try:
+        file = h5py.File(path)
+    except OSError as error:
+        if error.errno:
+            raise
+        raise ValueError(f"{path}: expected a results file of attest run, found something else ({error})") from error
+    found = file.attrs.get("format")
+    if found != FORMAT:
+        file.close()
+        raise ValueError(f"{path}: expected a results file of attest run (format {FORMAT}), found format {found}")
+    return file
 
 
 def _require(place, what, name, known):

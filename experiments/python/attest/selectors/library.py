@@ -19,7 +19,7 @@ class LibraryError(OutputError, ImportError):
 
 
 def find_library():
-    """ATTEST_TORCH_OPS, or the newest library that was built of these sources."""
+    """ATTEST_TORCH_OPS, or the newest library that the checkout has built."""
     if os.environ.get("ATTEST_TORCH_OPS"):
         return pathlib.Path(os.environ["ATTEST_TORCH_OPS"])
     found = places.built(NAME)
@@ -29,8 +29,9 @@ def find_library():
     if root:
         raise LibraryError(f"{root}/build: found no release/{NAME} or cpu/{NAME}; `cmake/build.sh cpu attest --torch` "
                            "builds the latter, and ATTEST_TORCH_OPS names one elsewhere")
-    raise LibraryError(f"{places.PACKAGE}: was built without torch and has no {NAME}: build attest where torch is "
-                       "(pip wheel --no-build-isolation), or name one with ATTEST_TORCH_OPS")
+    raise LibraryError(f"{places.PACKAGE}: a wheel has no {NAME}: build it in a checkout of this version with the same "
+                       "torch (`ATTEST_PYTHON=python cmake/build.sh cpu attest --torch`), and name it with "
+                       f"ATTEST_TORCH_OPS=CHECKOUT/build/cpu/{NAME}")
 
 
 def load_library(path=None):

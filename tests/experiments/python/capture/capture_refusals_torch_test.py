@@ -26,7 +26,7 @@ def test_existing_output_is_refused(models, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("line, sentence", [
-    ("{", "prompts.jsonl:1: not JSON"),
+    ("{", "prompts.jsonl:1: expected JSON"),
     ("[1]", "expected a JSON object, found a list"),
     ('{"name": "x"}', 'expected either "text" or "tokens"'),
     ('{"text": "some text", "span": ["some"]}',

@@ -31,7 +31,14 @@ def test_half_of_a_surrogate_pair_is_refused(entry, tmp_path):
 def test_json_of_many_levels_is_refused(tmp_path):
     path = tmp_path / "p.jsonl"
     path.write_text('{"text": "a", "spans": ' + "[" * 100_000 + "]" * 100_000 + "}")
-    assert refusal(path).startswith(f"{path}:1: not JSON (maximum recursion depth exceeded")
+    assert refusal(path) == f"{path}:1: expected JSON of a few levels, found more"
+
+
+def test_a_field_that_is_there_twice_is_refused(tmp_path):
+    """Its first value would be lost without a word."""
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"text": "abc"}\n{"text": "abc", "spans": ["b"], "spans": []}\n')
+    assert refusal(path) == f"{path}:2: expected each name once, found 'spans' twice"
 
 
 @pytest.mark.parametrize("name, place", [("p.jsonl", ":2"), ("p.txt", "")])

@@ -168,8 +168,12 @@ def test_jobs_that_are_asked_become_futures(folder, monkeypatch):
     monkeypatch.setattr(JobExecutor, "INTERVAL", 0.01)
 
     class Job:
+        begun = []
+
         def __init__(self, function, *arguments):
-            self.outcome = None
+            assert len([job for job in Job.begun if not job.taken]) < 2, "more jobs than may run at a time"
+            Job.begun.append(self)
+            self.outcome, self.taken = None, False
             self.thread = threading.Thread(target=lambda: setattr(self, "outcome", function(*arguments)))
             self.thread.start()
 
@@ -177,19 +181,23 @@ def test_jobs_that_are_asked_become_futures(folder, monkeypatch):
             return not self.thread.is_alive()
 
         def result(self):
+            self.taken = True
             return self.outcome
 
         def cancel(self):
             pass
 
-    with JobExecutor(Job) as executor:
-        attest.cluster.run(executor, ["d.h5"], "r.h5", slots=4)
-    assert json.loads((folder / "r.h5").read_text()) == list(range(24))
+    with JobExecutor(Job, 2) as executor:
+        attest.cluster.run(executor, ["d.h5"], "r.h5", slots=2)
+    assert len(Job.begun) > 2 and json.loads((folder / "r.h5").read_text()) == list(range(24))
 
 
 class Failing:
     """A job of which nothing can be learned."""
-    cancelled = 0
+    made = cancelled = 0
+
+    def __init__(self, *_):
+        Failing.made += 1
 
     def done(self):
         raise OSError("sacct: no answer")
@@ -206,12 +214,12 @@ def test_jobs_that_cannot_be_asked_about_are_lost_and_do_not_stop_the_others(fol
         raise RuntimeError("sbatch: error: invalid partition\nand more")
 
     with pytest.raises(OutputError, match=r"^the workers are gone \(sacct: no answer\) with 0 of 24 layers finished; "):
-        with JobExecutor(lambda *_: Failing()) as executor:
+        with JobExecutor(Failing, 1) as executor:
             attest.cluster.run(executor, ["d.h5"], "r.h5", slots=1)
-    assert Failing.cancelled == 11, "all that were lost"
-    assert not executor.thread.is_alive() and not executor.jobs
+    assert Failing.cancelled == Failing.made >= 11, "all that were lost"
+    assert not executor.thread.is_alive() and not executor.jobs and not executor.waiting
     with pytest.raises(OutputError, match=r"^the workers are gone \(sbatch: error: invalid partition\) with 0 of 24 "):
-        with JobExecutor(no_job) as executor:
+        with JobExecutor(no_job, 1) as executor:
             attest.cluster.run(executor, ["d.h5"], "r.h5", resume=True)
 
 
@@ -230,7 +238,7 @@ def test_a_cancelled_job_whose_cancellation_fails_leaves_the_others_alone(monkey
             return 7
 
     jobs = iter([Late(), Done()])
-    with JobExecutor(lambda *_: next(jobs)) as executor:
+    with JobExecutor(lambda *_: next(jobs), 2) as executor:
         assert executor.submit(None).cancel()
         assert executor.submit(None).result(timeout=10) == 7
 

@@ -1,10 +1,12 @@
-"""attest.llama_cpp.samples: which masks of a pass a dump can describe, and what it says of the cache."""
+"""attest.llama_cpp without llama.cpp: which masks of a pass a dump can describe, what it says of the cache, and which
+error a failure of the library is."""
 import types
 
 import numpy as np
 import pytest
 
-from attest.base.errors import InputError
+from attest.base.errors import InputError, OutputError, UsageError
+from attest.llama_cpp import model
 from attest.llama_cpp.samples import LlamaSamples, type_of_cache
 
 
@@ -72,3 +74,24 @@ def test_the_cache_is_named_as_the_selector_does(k, v, width, rotated, expected)
     found.options = types.SimpleNamespace(cache_type_k=k, cache_type_v=v)
     found.geometry, found.rotated = {"head_dim": width, "value_dim": width}, set(rotated)
     assert found._kv_cache() == expected
+
+
+@pytest.mark.parametrize("lines, kind, cause", [
+    ("ggml_gallocr_reserve_n: failed to allocate CPU buffer of size 84940800\n", OutputError, "ggml"),
+    ("llama_init_from_model: n_ctx = 256\nggml_aligned_malloc: insufficient memory (attempted to allocate 9 MB)\n"
+     "llama_init_from_model: failed to initialize\n", OutputError, "llama_init_from_model: failed"),
+    ("allocating 204800.00 MiB on device 0: cudaMalloc failed: out of memory\n", OutputError, "allocating 204800.00"),
+    ("llama_kv_cache: memory = 3 MiB\nV cache quantization requires flash_attn\n", UsageError, "V cache quantization"),
+    ("", UsageError, "it does not say why")])
+def test_a_cache_that_finds_no_memory_is_a_limit_of_the_machine(lines, kind, cause, monkeypatch):
+    """Any other cache that cannot be made is one of options that do not go together."""
+    monkeypatch.setattr(model, "type_number", len)
+    found = object.__new__(model.LlamaModel)
+    found.options = types.SimpleNamespace(model="m.gguf", batch_size=1, threads=1, cache_type_k="f16",
+                                          cache_type_v="q8_0", flash_attn="off", no_kv_offload=False)
+    found.model, found.callback, found.capacity, found.lines = 1, None, 256, []
+    found.api = types.SimpleNamespace(llama_context_default_params=types.SimpleNamespace,
+                                      llama_init_from_model=lambda *_: found.lines.append(lines))
+    with pytest.raises(kind, match=r"^m.gguf: llama.cpp cannot make a cache of K f16 and V q8_0 for 256 tokens \("
+                                   + cause):
+        found._make_context()

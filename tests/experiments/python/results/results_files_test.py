@@ -148,6 +148,23 @@ def test_a_place_that_the_study_lacks_is_refused(chosen, sentence, study, xarray
         results.dataset(study, "ffd", **chosen)
 
 
+@pytest.mark.parametrize("call", [results.manifest, results.selectors, results.cells,
+                                  lambda path: results.dataset(path, "ffd")])
+def test_a_file_that_is_no_results_file_is_refused(call, study, xarray, tmp_path):
+    dump, text, empty = study.with_name("dump.h5"), tmp_path / "text.h5", tmp_path / "empty.h5"
+    text.write_text("no HDF5")
+    unfinished = tmp_path / "r.h5.partial"
+    unfinished.mkdir()
+    h5py.File(empty, "w").close()
+    expected = "expected a results file of attest run"
+    for path, found in (dump, "found format attention-dump"), (empty, "found format None"), (text, "found something"):
+        with pytest.raises(ValueError, match=f"^{path}: {expected}.*, {found}"):
+            call(path)
+    for path, kind in (unfinished, IsADirectoryError), (tmp_path / "absent.h5", FileNotFoundError):
+        with pytest.raises(kind, match=path.name):
+            call(path)
+
+
 def test_a_name_alone_is_a_list_of_one(study, xarray):
     one = results.cells(study, "recall", "ffd")
     assert set(one.selector) == {"ffd"} and "recall" in one

@@ -361,6 +361,11 @@ def test_no_library(load, tmp_path, monkeypatch):
     sentence = "found no release/libattest_torch_ops.so or cpu/.*cmake/build.sh cpu attest --torch"
     with pytest.raises(OutputError, match=sentence):
         attach(load("llama"))
+    with monkeypatch.context() as installed:
+        installed.setattr(operator_library.places, "checkout", lambda: None)
+        sentence = "a wheel has no libattest_torch_ops.so: build it in a checkout .* and name it with ATTEST_TORCH_OPS="
+        with pytest.raises(OutputError, match=sentence):
+            attach(load("llama"))
     for path in ("cpu", "release"):
         (tmp_path / "build" / path).mkdir(parents=True)
         (tmp_path / "build" / path / LIBRARY.name).write_bytes(b"")
