@@ -18,7 +18,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMinShown = 1e-100, kMaxShown = 1e100;  ///< of positive numbers; others widen no axis
 constexpr double kLinearMargin = 0.05, kLogMargin = 0.04;
 constexpr std::size_t kMaxMeasuredTics = 6;  ///< of whole numbers, each value its own; of more, round ones
-constexpr double kMinDeficit = 1e-7;     ///< float32 results do not tell smaller ones from 0
+constexpr double kFloat32Deficit = 1e-7;     ///< float32 results do not tell smaller ones from 0
 
 std::vector<std::string> columns_of(const Series& series, AxisOf which) {
   if (which == AxisOf::x && !series.x_low.empty()) return {series.x_low, series.x_high};
@@ -222,12 +222,12 @@ std::optional<double> axis_floor(const Figure& figure, const Panel& panel, AxisO
   double minimum = kInfinity;
   bool some_below = false;
   for_each_shown(figure, panel, which, [&](double deficit) {
-    if (deficit < kMinDeficit) some_below = true;
-    if (deficit >= kMinDeficit) minimum = std::min(minimum, deficit);
+    if (deficit < kFloat32Deficit) some_below = true;
+    if (deficit >= kFloat32Deficit) minimum = std::min(minimum, deficit);
   });
-  if (!some_below || !std::isfinite(minimum)) return kMinDeficit;
+  if (!some_below || !std::isfinite(minimum)) return kFloat32Deficit;
   const double decade = std::pow(10, std::floor(std::log10(minimum)));
-  return rounded(std::max(kMinDeficit, minimum < 2 * decade ? decade / 10 : decade));
+  return rounded(std::max(kFloat32Deficit, minimum < 2 * decade ? decade / 10 : decade));
 }
 
 Range axis_range(const Figure& figure, const Panel& panel, AxisOf which) {
