@@ -44,7 +44,7 @@ void refuse_figures(const std::filesystem::path& folder) {
 }
 
 /// Figures and tables that this verdict does not have, of one that wrote the files `before`: others of such a name are
-/// somebody else's. Its captions alone do not do: they may be edited.
+/// somebody else's. The list of stems stays, because somebody may have edited the captions that name `before`.
 void remove_others(const ExperimentMade& made, const std::vector<std::string>& before,
                    const std::filesystem::path& folder) {
   std::error_code ignored;
