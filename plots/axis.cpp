@@ -18,7 +18,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMinShown = 1e-100, kMaxShown = 1e100;  ///< of positive numbers; others widen no axis
 constexpr double kLinearMargin = 0.05, kLogMargin = 0.04;
 constexpr std::size_t kMaxMeasuredTics = 6;  ///< of whole numbers, each value its own; of more, round ones
-constexpr double kMinDeficit = 1e-7;         ///< float32 results do not tell smaller ones from 0
+constexpr double kFloat32Deficit = 1e-7;     ///< float32 results do not tell smaller ones from 0
 
 std::vector<std::string> columns_of(const Series& series, AxisOf which) {
   if (which == AxisOf::x && !series.x_low.empty()) return {series.x_low, series.x_high};
@@ -131,14 +131,17 @@ std::vector<Tic> linear_tics(const Axis& axis, Range range, const TicSpace& spac
   return tics;
 }
 
-/// Of every `every`-th decade: that of 1 is among them, or `from_end` that of the lower end.
+/// Of every `every`-th decade: that of 1 is among them, or `from_end` the lowest whose 1 is in the range, which may
+/// begin with a margin below it.
 std::vector<double> digits_per_decade(Range range, const std::vector<int>& digits, int every, bool from_end) {
   std::vector<double> values;
-  const int first = static_cast<int>(std::floor(std::log10(range.low) + 1e-9));
+  const double low = std::log10(range.low);
+  const int first = static_cast<int>(std::floor(low + 1e-9));
+  const int counted_from = from_end ? static_cast<int>(std::ceil(low - 1e-9)) : 0;
   for (int exponent = first; std::pow(10, exponent) <= range.high; ++exponent)
     for (int digit : digits)
       if (const double at = rounded(digit * std::pow(10, exponent));
-          at >= range.low && at <= range.high && (exponent - (from_end ? first : 0)) % every == 0)
+          at >= range.low && at <= range.high && (exponent - counted_from) % every == 0)
         values.push_back(at);
   return values;
 }
@@ -219,12 +222,12 @@ std::optional<double> axis_floor(const Figure& figure, const Panel& panel, AxisO
   double minimum = kInfinity;
   bool some_below = false;
   for_each_shown(figure, panel, which, [&](double deficit) {
-    if (deficit < kMinDeficit) some_below = true;
-    if (deficit >= kMinDeficit) minimum = std::min(minimum, deficit);
+    if (deficit < kFloat32Deficit) some_below = true;
+    if (deficit >= kFloat32Deficit) minimum = std::min(minimum, deficit);
   });
-  if (!some_below || !std::isfinite(minimum)) return kMinDeficit;
+  if (!some_below || !std::isfinite(minimum)) return kFloat32Deficit;
   const double decade = std::pow(10, std::floor(std::log10(minimum)));
-  return rounded(std::max(kMinDeficit, minimum < 2 * decade ? decade / 10 : decade));
+  return rounded(std::max(kFloat32Deficit, minimum < 2 * decade ? decade / 10 : decade));
 }
 
 Range axis_range(const Figure& figure, const Panel& panel, AxisOf which) {

@@ -9,6 +9,8 @@
 #include <span>
 #include <type_traits>
 
+#include "dumps/format/dump_fields.h"
+
 namespace attest {
 namespace {
 
@@ -211,17 +213,29 @@ std::string other_value_text(const LayerCheck& check) {
                      check.layer, check.other_value->head, check.other_value->token);
 }
 
-std::string first_bad_output(const AttentionLayer& layer, std::span<const float> output, std::span<const float> lse) {
-  const auto heads = static_cast<std::size_t>(layer.shape.num_query_heads);
-  for (const auto& [name, values] : {std::pair("output", output), std::pair("output_lse", lse)}) {
-    const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
-    if (bad == values.end()) continue;
-    const std::size_t rows = layer.query_positions.size() * heads;
-    const std::size_t row = static_cast<std::size_t>(bad - values.begin()) / (values.size() / rows);
-    return fmt::format("layer {}, {}, head {}: {}, first at token {}", layer.layer, name, row % heads,
-                       std::isnan(*bad) ? "NaN" : "infinity", layer.query_positions[row / heads]);
+std::string first_bad_element(const AttentionLayer& layer, std::string_view name, std::string_view shape,
+                              std::span<const float> values) {
+  const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+  if (bad == values.end()) return {};
+  const char* kind = std::isnan(*bad) ? "NaN" : "infinity";
+  const std::int64_t place = bad - values.begin();
+  const std::vector<std::string_view> symbols = axis_symbols(shape);
+  const std::vector<std::int64_t> sizes = Axes(layer.shape, layer).sizes(shape);
+  std::int64_t rest = place, head = -1, token = -1;
+  for (std::size_t i = symbols.size(); i-- > 0;) {
+    const std::int64_t index = i == 0 ? rest : rest % sizes[i];  // the first axis may be A, whose size a layer lacks
+    rest = i == 0 ? 0 : rest / sizes[i];
+    if (symbols[i] == "Hq") head = index;
+    if (symbols[i] == "N") token = layer.query_positions[static_cast<std::size_t>(index)];
+    if (symbols[i] == "T") token = index;
   }
-  return {};
+  if (head < 0 || token < 0) return fmt::format("layer {}, {}, entry {}: {}", layer.layer, name, place, kind);
+  return fmt::format("layer {}, {}, head {}: {}, first at token {}", layer.layer, name, head, kind, token);
+}
+
+std::string first_bad_output(const AttentionLayer& layer, std::span<const float> output, std::span<const float> lse) {
+  const std::string bad = first_bad_element(layer, "output", "[N, Hq, Dv]", output);
+  return bad.empty() ? first_bad_element(layer, "output_lse", "[N, Hq]", lse) : bad;
 }
 
 namespace {

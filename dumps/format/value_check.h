@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,14 +54,14 @@ struct LayerCheck {
   int layer = 0;
   TensorCheck q, k, v;
   std::optional<OtherValue> other_value;  ///< the first one
-  std::string bad_output;                 ///< first_bad_output()
+  std::string bad_array;                  ///< of the first other array that is not finite: first_bad_element()
 
   std::array<std::pair<const char*, const TensorCheck*>, 3> tensors() const {
     return {{{"q", &q}, {"k", &k}, {"v", &v}}};
   }
   /// True when there is no NaN or infinity: only then can the layer be studied.
   bool finite() const;
-  bool sound() const { return finite() && !other_value && bad_output.empty(); }
+  bool sound() const { return finite() && !other_value && bad_array.empty(); }
 };
 
 LayerCheck check_values(const AttentionLayer& layer);
@@ -71,8 +72,12 @@ std::string first_bad_value(const LayerCheck& check);
 /// "layer 3, v, head 0: is not the first channels of k (values_in_keys), first at token 17"; `check` has one.
 std::string other_value_text(const LayerCheck& check);
 
-/// "layer 3, output, head 1: NaN, first at token 17" for the first of the engine's outputs [N, Hq, Dv] or log-sum-exps
-/// [N, Hq] that is not finite; empty when all are.
+/// "layer 3, output, head 1: NaN, first at token 17" for the first element of an array of the layer that is not finite,
+/// or "layer 3, cache_scales, entry 1: NaN" where it has no head; empty when all are. `shape` as in dump_fields.h.
+std::string first_bad_element(const AttentionLayer& layer, std::string_view name, std::string_view shape,
+                              std::span<const float> values);
+
+/// The same of the engine's outputs [N, Hq, Dv] or log-sum-exps [N, Hq].
 std::string first_bad_output(const AttentionLayer& layer, std::span<const float> output, std::span<const float> lse);
 
 /// Describes the first NaN or +inf among the estimates that a query uses, those of the keys it sees: "own.h5: sample

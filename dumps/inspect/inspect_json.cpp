@@ -72,8 +72,8 @@ Json check_json(const DumpReader& dump, const DumpCheck& check) {
   for (const DumpCheck::Layer& layer : check.layers) {
     Json entry = {{"sample", dump.info().samples[layer.sample].name},
                   {"layer", layer.check.layer},
-                  {"finite", layer.check.finite() && layer.check.bad_output.empty()}};
-    if (!layer.check.bad_output.empty()) entry["bad_output"] = layer.check.bad_output;
+                  {"finite", layer.check.finite() && layer.check.bad_array.empty()}};
+    if (!layer.check.bad_array.empty()) entry["bad_array"] = layer.check.bad_array;
     if (dump.info().shape.values_in_keys != 0) {
       const std::optional<OtherValue>& other = layer.check.other_value;
       entry["value_not_in_key"] = other ? Json{{"head", other->head}, {"token", other->token}} : Json();

@@ -181,7 +181,7 @@ std::string check_text(const DumpReader& dump, const DumpCheck& check) {
         findings +=
             fmt::format("{}, layer {}, {}: {} more heads\n", sample, layer.check.layer, name, tensor->num_left_out);
     }
-    if (!layer.check.bad_output.empty()) findings += fmt::format("{}, {}\n", sample, layer.check.bad_output);
+    if (!layer.check.bad_array.empty()) findings += fmt::format("{}, {}\n", sample, layer.check.bad_array);
     if (layer.check.other_value) findings += fmt::format("{}, {}\n", sample, other_value_text(layer.check));
     ranges.add(std::move(row));
   }

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dumps/base/atomic_file.h"
@@ -132,6 +133,10 @@ void run_validate(ValidateOptions& options, const GlobalOptions& global) {
     std::vector<SelectorSpec> specs;
     for (std::string& selector : selectors) selector = specs.emplace_back(parse_selector(selector)).label;
     if (specs.empty() && !candidates) specs.push_back(parse_selector("ffd"));
+    for (const auto& [option, path] :
+         {std::pair("--emit-trtllm", &options.trtllm), std::pair("--emit-vllm", &options.vllm),
+          std::pair("--emit-modelopt", &options.modelopt)})
+      if (!path->empty()) check_engine_words(option, candidates ? nullptr : &specs.front(), request.per);
     options.study.outputs = {options.output, options.csv, options.trtllm, options.vllm, options.modelopt};
     inputs.results = {study_dumps(inputs.dumps, specs, request, options.study, options.output, global)};
   } else {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -40,8 +41,14 @@ Json dump_json(const ResultsFile& results, std::size_t d) {
   for (std::size_t s = 0; s < dump.samples.size(); ++s) {
     const StudySample& sample = dump.samples[s];
     Json left_out = Json::array();
-    for (std::size_t y = 0; y < sample.layers.size() && !results.study().selectors.empty(); ++y)
-      if (results.done(d, s, 0)[y] == 0) left_out.push_back(sample.layers[y]);
+    for (std::size_t y = 0; y < sample.layers.size(); ++y) {
+      bool missing = false;
+      for (std::size_t i = 0; i < results.study().selectors.size(); ++i) {
+        const std::vector<std::uint8_t>& done = results.done(d, s, i);  // empty for a selector that the sample lacks
+        missing = missing || (y < done.size() && done[y] == 0);
+      }
+      if (missing) left_out.push_back(sample.layers[y]);
+    }
     samples.push_back({{"name", sample.name},
                        {"task", sample.task},
                        {"num_tokens", sample.num_tokens},
@@ -67,17 +74,20 @@ Json selectors_json(const ResultsFile& results) {
     const StudySelector& selector = results.study().selectors[i];
     std::vector<double> values;
     for (const Setting& setting : selector.grid) values.push_back(setting.value);
-    std::int64_t dense = 0;
+    std::set<int> dense;
     for (std::size_t d = 0; d < results.study().dumps.size(); ++d)
-      for (std::size_t s = 0; s < results.study().dumps[d].samples.size(); ++s)
-        dense += std::ranges::count(results.dense(d, s, i), 1);
+      for (std::size_t s = 0; s < results.study().dumps[d].samples.size(); ++s) {
+        const std::vector<std::uint8_t>& exact = results.dense(d, s, i);
+        for (std::size_t y = 0; y < exact.size(); ++y)
+          if (exact[y] != 0) dense.insert(results.study().dumps[d].samples[s].layers[y]);
+      }
     list.push_back({{"label", selector.label},
                     {"selector", selector.name},
                     {"setting", name_of(selector.kind)},
                     {"settings", list_of_numbers(values)},
                     {"setting_labels", selector.setting_labels},
                     {"options", parsed(selector.options_json)},
-                    {"dense_layers", dense}});
+                    {"dense_layers", std::vector<int>(dense.begin(), dense.end())}});
   }
   return list;
 }

@@ -239,7 +239,7 @@ class MapMaker {
                  Visit visit) const {
     const bool with_settings = array.axes == MetricAxes::query_head_setting;
     const auto queries = static_cast<std::size_t>(array.shape[1]), heads = static_cast<std::size_t>(array.shape[2]);
-    // The place of each of the file's settings in the map; others than the first file's are left out.
+    // The place of each of the file's settings in the map, which has those of all files.
     std::vector<std::size_t> setting_at{0};
     if (with_settings) {
       const MapSelector& shown = model_.selectors[static_cast<std::size_t>(selector)];
@@ -256,11 +256,9 @@ class MapMaker {
       const auto row = static_cast<std::size_t>(std::ranges::lower_bound(model_.layers, layer) - model_.layers.begin());
       for (std::size_t q = 0; q < queries; ++q)
         for (std::size_t h = 0; h < heads; ++h)
-          for (const std::size_t setting : setting_at) {
-            const double value = static_cast<double>(array.values[i++]);
-            if (setting < num_settings)
-              visit((row * static_cast<std::size_t>(model_.num_heads) + h) * num_settings + setting, value);
-          }
+          for (const std::size_t setting : setting_at)
+            visit((row * static_cast<std::size_t>(model_.num_heads) + h) * num_settings + setting,
+                  static_cast<double>(array.values[i++]));
     }
   }
 

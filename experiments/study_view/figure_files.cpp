@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "dumps/base/join.h"
 #include "dumps/base/printable.h"
 #include "experiments/study_view/figure_run.h"
 #include "plots/code.h"
@@ -18,6 +19,19 @@ std::string paragraph(const std::string& text) { return markdown_text(printable(
 
 constexpr std::string_view kCaptionsTitle = "# Figures and tables\n";
 constexpr std::string_view kSection = "\n## ";
+constexpr std::string_view kFiles = "\nFiles: ";  // their names follow, with spaces between; nothing follows them
+
+/// Calls visit(experiment, section) for each section; of captions that write_captions() did not write, for none.
+template <class Visit>
+void for_each_section(std::string_view captions, Visit visit) {
+  if (!captions.starts_with(kCaptionsTitle)) return;
+  for (std::size_t at = captions.find(kSection); at != std::string_view::npos;) {
+    const std::size_t next = captions.find(kSection, at + 1);
+    const std::string_view section = captions.substr(at, next - at);
+    visit(section.substr(kSection.size(), section.find(':') - kSection.size()), section);
+    at = next;
+  }
+}
 
 }  // namespace
 
@@ -49,19 +63,25 @@ void write_table(const NamedTable& table, const std::filesystem::path& folder) {
 
 std::string sections_of_others(std::string_view captions, const std::vector<std::string>& experiments) {
   std::string kept;
-  if (!captions.starts_with(kCaptionsTitle)) return kept;
-  for (std::size_t at = captions.find(kSection); at != std::string_view::npos;) {
-    const std::size_t next = captions.find(kSection, at + 1);
-    const std::string_view section = captions.substr(at, next - at);
-    const std::string_view name = section.substr(kSection.size(), section.find(':') - kSection.size());
+  for_each_section(captions, [&](std::string_view name, std::string_view section) {
     if (std::ranges::count(experiments, name) == 0) kept += section;
-    at = next;
-  }
+  });
   return kept;
 }
 
+std::vector<std::string> files_of_captions(std::string_view captions, std::string_view experiment) {
+  std::vector<std::string> files;
+  for_each_section(captions, [&](std::string_view name, std::string_view section) {
+    const std::size_t begin = section.rfind(kFiles);
+    if (name != experiment || begin == std::string_view::npos) return;
+    std::istringstream words{std::string(section.substr(begin + kFiles.size()))};
+    for (std::string word; words >> word;) files.push_back(word);
+  });
+  return files;
+}
+
 void write_captions(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder,
-                    const std::string& before) {
+                    const std::vector<std::string>& formats, const std::string& before) {
   std::string text(kCaptionsTitle);
   std::vector<std::string> experiments;
   for (const ExperimentMade& m : made) {
@@ -72,6 +92,7 @@ void write_captions(const std::vector<ExperimentMade>& made, const std::filesyst
     for (const NamedTable& table : m.result.tables)
       text += fmt::format("**{}** (table): {}\n\n", table.name, paragraph(table.caption));
     for (const Finding& finding : m.result.findings) text += fmt::format("- {}\n", paragraph(finding.text));
+    text += fmt::format("{}{}\n", kFiles, join(files_of(m.result, formats), " "));
   }
   write_text_file(folder / kCaptionsFile, text + sections_of_others(before, experiments));
 }

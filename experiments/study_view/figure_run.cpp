@@ -122,6 +122,10 @@ bool has_section(const std::filesystem::path& folder, const std::string& experim
   return sections_of_others(captions, {experiment}) != sections_of_others(captions, {});
 }
 
+std::vector<std::string> captioned_files(const std::filesystem::path& folder, const std::string& experiment) {
+  return files_of_captions(text_of_file(folder / kCaptionsFile), experiment);
+}
+
 void write_figures(FigureReport& report, const std::filesystem::path& folder, const FigureRequest& request,
                    const std::vector<TextFile>& texts) {
   StagedFolder staged(folder);
@@ -129,15 +133,19 @@ void write_figures(FigureReport& report, const std::filesystem::path& folder, co
   try {
     for (const TextFile& text : texts) write_text_file(staged.staging() / text.name, text.text);
     for (const ExperimentMade& made : report.made) draw(made, staged, request, report);
-    write_captions(report.made, staged.staging(), text_of_file(folder / kCaptionsFile));
+    const std::string before = text_of_file(folder / kCaptionsFile);
+    const std::vector<std::string> drawn = report.not_drawn.empty() ? request.formats : std::vector<std::string>{};
+    write_captions(report.made, staged.staging(), drawn, before);
     const std::vector<std::string> written = staged.commit();
     std::error_code ignored;
-    for (ExperimentMade& made : report.made)
+    for (ExperimentMade& made : report.made) {
+      const std::vector<std::string> replaced = files_of_captions(before, made.experiment);
       for (const std::string& file : files_of(made.result, kFigureFormats))
         if (std::ranges::count(written, file) > 0)
           made.files.push_back(file);
-        else if (request.replace)  // a picture of what the figure showed before
+        else if (request.replace && std::ranges::count(replaced, file) > 0)  // a picture of what the figure showed
           std::filesystem::remove(folder / file, ignored);
+    }
   } catch (const std::system_error& error) {
     throw_if_limit(folder.string(), error.code().value());
     staged.fail(error.what());

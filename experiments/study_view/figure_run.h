@@ -74,8 +74,9 @@ void refuse_existing(const FigureReport& report, const std::filesystem::path& fo
                      const std::vector<TextFile>& texts = {});
 
 /// Writes what was made, its captions and `texts` into the folder, all together; data and scripts even where no picture
-/// can be drawn because gnuplot is not installed. Where files are replaced, pictures of a figure in formats that are
-/// not made now go. Throws OutputError, and leaves nothing, when gnuplot fails or they cannot be written.
+/// can be drawn because gnuplot is not installed. Where files are replaced, pictures of a figure that the folder's
+/// captions name go, in formats that are not made now. Throws OutputError, and leaves nothing, when gnuplot fails or
+/// they cannot be written.
 void write_figures(FigureReport& report, const std::filesystem::path& folder, const FigureRequest& request,
                    const std::vector<TextFile>& texts = {});
 
@@ -114,8 +115,15 @@ bool has_others(const std::filesystem::path& folder, const std::string& experime
 /// Whether the folder has captions about this experiment.
 bool has_section(const std::filesystem::path& folder, const std::string& experiment);
 
-/// `before`: captions of figures that stay, of which the sections about other experiments are kept.
+/// Names of the files that captions name as those of an experiment.
+std::vector<std::string> files_of_captions(std::string_view captions, std::string_view experiment);
+
+/// files_of_captions() of the folder's.
+std::vector<std::string> captioned_files(const std::filesystem::path& folder, const std::string& experiment);
+
+/// `before`: captions of figures that stay, of which the sections about other experiments are kept. `formats`: of the
+/// pictures that were drawn.
 void write_captions(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder,
-                    const std::string& before);
+                    const std::vector<std::string>& formats, const std::string& before);
 
 }  // namespace attest

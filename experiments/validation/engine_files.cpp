@@ -14,6 +14,7 @@
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "kernels/selectors/dense_heads.h"
+#include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {
@@ -65,12 +66,23 @@ bool is_dense(const PromptSet& set, int layer, std::size_t setting) {
   return false;
 }
 
+void refuse_kv_heads(std::string_view option, bool per_kv_head) {
+  if (per_kv_head)
+    throw UsageError(fmt::format("{} takes one format per layer, found --per kv_head: use --per layer", option));
+}
+
+void refuse_other_than_factor(const std::string& label, std::string_view name, SettingKind kind, bool per_unit) {
+  if (name != "skip_softmax" || kind != SettingKind::factor || per_unit)
+    throw UsageError(
+        fmt::format("--emit-trtllm takes one factor of skip_softmax:unit=factor for the whole model, found {}{}",
+                    printable(label), per_unit ? " with settings per unit" : ""));
+}
+
 /// [layer of the model]; those that were not judged, or where the selector is exact, stay native. `option` for
 /// messages.
 std::vector<CacheFormat> formats_of_layers(const Judgement& judgement, std::string_view option) {
   const PromptSet& set = judgement.set;
-  if (judgement.units && judgement.units->kind != UnitKind::layer)
-    throw UsageError(fmt::format("{} takes one format per layer, found --per kv_head: use --per layer", option));
+  refuse_kv_heads(option, judgement.units && judgement.units->kind != UnitKind::layer);
   if (std::ranges::any_of(set.prompts, [](const Prompt& prompt) { return prompt.file == nullptr; }))
     throw UsageError(fmt::format("{} takes results of attest run, found answers alone", option));
   std::vector<CacheFormat> formats(static_cast<std::size_t>(set.num_layers));
@@ -117,12 +129,23 @@ std::string words_of(const CacheFormat& format) {
 
 }  // namespace
 
+void check_engine_words(std::string_view option, const SelectorSpec* selector, std::string_view per) {
+  if (option == "--emit-trtllm") {
+    if (selector != nullptr)
+      refuse_other_than_factor(selector->label, selector->name, make_selector(*selector)->setting_kind(),
+                               per != "model");
+    return;
+  }
+  refuse_kv_heads(option, per == "kv_head");
+  // Of candidates, or of settings of layers, the one chosen decides.
+  if (selector != nullptr && per == "model" && selector->name != "kv_cache" && selector->name != "exact")
+    throw UsageError(fmt::format("{} takes formats of kv_cache, and exact: '{}' is {}", option,
+                                 printable(selector->label), selector->name));
+}
+
 std::string trtllm_yaml(const Judgement& judgement) {
   const StudySelector& selector = judgement.set.selector;
-  if (selector.name != "skip_softmax" || selector.kind != SettingKind::factor || judgement.units)
-    throw UsageError(
-        fmt::format("--emit-trtllm takes one factor of skip_softmax:unit=factor for the whole model, found {}{}",
-                    printable(selector.label), judgement.units ? " with settings per unit" : ""));
+  refuse_other_than_factor(selector.label, selector.name, selector.kind, judgement.units.has_value());
   if (!judgement.set.all_layers)
     throw UsageError(
         "--emit-trtllm takes all layers of the model: TensorRT-LLM has one factor for all; leave --layers out");

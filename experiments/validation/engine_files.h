@@ -2,10 +2,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "experiments/validation/judgement.h"
+#include "kernels/selectors/options.h"
 
 namespace attest {
+
+/// Before the results are computed, throws the UsageError that the function of `option` ("--emit-vllm") would throw
+/// whatever they are. `selector`: null if there are candidates; `per`: JudgementOptions::per.
+void check_engine_words(std::string_view option, const SelectorSpec* selector, std::string_view per);
 
 /// Options of TensorRT-LLM with the certified factor. Throws UsageError if the judgement is not of one factor of
 /// skip_softmax for the whole model.

@@ -43,14 +43,17 @@ void refuse_figures(const std::filesystem::path& folder) {
         fmt::format("--details: {} has figures of 'attest figures', expected a folder of its own", folder.string()));
 }
 
-/// Figures and tables of a verdict that was in the folder before, which this one does not have.
-void remove_others(const ExperimentMade& made, const std::filesystem::path& folder) {
+/// Figures and tables that this verdict does not have, of one that wrote the files `before`: others of such a name are
+/// somebody else's. The list of stems stays, because somebody may have edited the captions that name `before`.
+void remove_others(const ExperimentMade& made, const std::vector<std::string>& before,
+                   const std::filesystem::path& folder) {
   std::error_code ignored;
   std::vector<std::string> suffixes = {"csv", "gp", "md", "tex"};
   suffixes.insert(suffixes.end(), kFigureFormats.begin(), kFigureFormats.end());
   for (const char* stem : {"groups", "settings", "validation", "validation_units"})
     for (const std::string& suffix : suffixes)
-      if (const std::string name = fmt::format("{}.{}", stem, suffix); std::ranges::count(made.files, name) == 0)
+      if (const std::string name = fmt::format("{}.{}", stem, suffix);
+          std::ranges::count(made.files, name) == 0 && std::ranges::count(before, name) > 0)
         std::filesystem::remove(folder / name, ignored);
 }
 
@@ -78,8 +81,9 @@ FigureReport write_verdict_folder(const Judgement& judgement, const VerdictFolde
   const FigureRequest request = figure_request(folder);
   refuse_figures(folder.path);
   refuse_existing(report, folder.path, request, texts);
+  const std::vector<std::string> before = captioned_files(folder.path, kVerdictExperiment);
   write_figures(report, folder.path, request, texts);
-  if (folder.replace) remove_others(report.made.front(), folder.path);
+  if (folder.replace) remove_others(report.made.front(), before, folder.path);
   return report;
 }
 

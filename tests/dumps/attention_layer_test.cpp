@@ -58,6 +58,14 @@ TEST(SelectQueriesTest, KeepsRowsAndPositions) {
   EXPECT_EQ(keys.values.size(), 3 * sizeof(float)) << "keys are of all queries";
 }
 
+TEST(SelectQueriesTest, NoneOfNoneAreNone) {
+  AttentionLayer layer = layer_of_four_queries();
+  for (int i = 0; i < 2; ++i) {
+    select_queries(layer, {});
+    EXPECT_TRUE(layer.query_positions.empty() && layer.q.size() == 0 && layer.output_gradient.empty());
+  }
+}
+
 TEST(SelectQueriesTest, RefusesIndicesThatDoNotAscendOrAreNone) {
   for (const std::vector<std::size_t>& which : {std::vector<std::size_t>{4}, {1, 0}, {2, 2}}) {
     AttentionLayer layer = layer_of_four_queries();

@@ -279,6 +279,14 @@ TEST(AxisFloor, LabelOfTheFloorDoesNotTouchItsNeighbour) {
   EXPECT_GT(marked, 0);
 }
 
+TEST(AxisFloor, IsNamedWhereNotEveryDecadeIs) {
+  const Figure figure = values_of({1 - 1e-2, 1 - 3e-6, 1}, {.label = {}, .scale = Scale::deficit});
+  const std::vector<Tic> tics = axis_tics(figure, figure.panels[0], AxisOf::x, {.length_in = 1.3});
+  ASSERT_GE(tics.size(), 2u);
+  EXPECT_GT(tics[1].at / tics[0].at, 50) << "the case is not trivial";
+  EXPECT_EQ(tics[0].label, "≥0.999999");
+}
+
 TEST(AxisFloor, SignOfTheFloorHasRoomBesideAVerticalAxis) {
   Figure figure = values_of({1, 2}, {});
   figure.panel_height_in = 2;

@@ -23,8 +23,9 @@ void exec_module(const std::string& interpreter, const std::string& module, cons
   constexpr int kDescriptors = 8;  // Python reads its modules before it can tell of an error
   require_descriptors(module, kDescriptors);
   const char* others = std::getenv("PYTHONPATH");
-  const std::string places =
-      package.substr(0, package.rfind('/')) + (others == nullptr ? "" : ":" + std::string(others));
+  std::string places = package.substr(0, package.rfind('/'));
+  if (others != nullptr && *others != '\0')
+    places += ":" + std::string(others);  // an empty place: the working directory
   ::setenv("PYTHONPATH", places.c_str(), 1);
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);

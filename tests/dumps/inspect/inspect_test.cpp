@@ -153,6 +153,35 @@ TEST_F(InspectTest, NamesSampleLayerHeadAndToken) {
   EXPECT_EQ(layer["k"]["findings"][0]["first_token"], 30);
 }
 
+TEST_F(InspectTest, LooksAtEveryArrayOfALayer) {
+  const std::string layer = "/samples/first/layers/5/";
+  const auto found = [&] { return verdict(DumpReader(path_), check_dump(DumpReader(path_))); };
+  write_small_dump(path_);
+  std::vector<float> mass(6 * 40, 1);
+  Edit(path_).dataset(layer + "attention_mass", H5T_NATIVE_FLOAT, {6, 40}, mass.data());
+  Edit(path_).zeros(layer + "cache_scales", H5T_IEEE_F32LE, {2});
+  std::vector<std::uint16_t> gradient(2 * 3 * 6 * 5);  // float16 [A, N, Hq, Dv]
+  const std::vector<double> scales{0.5, 1};
+  const auto write_gradient = [&] {
+    const Edit edit(path_);
+    edit.dataset(layer + "output_gradient", float_type(5, 10, 15).get(), {2, 3, 6, 5}, gradient.data());
+    edit.attribute(layer + "output_gradient", "scales", H5T_NATIVE_DOUBLE, scales.data(), {2});
+  };
+  write_gradient();
+  EXPECT_EQ(found(), "");
+  mass[3 * 40 + 31] = std::numeric_limits<float>::infinity();
+  Edit(path_).dataset(layer + "attention_mass", H5T_NATIVE_FLOAT, {6, 40}, mass.data());
+  EXPECT_THAT(found(), HasSubstr("layer 5, attention_mass, head 3: infinity, first at token 31"));
+  gradient[((1 * 3 + 2) * 6 + 4) * 5 + 3] = 0x7E00;  // the second scale, the query at 39, head 4
+  write_gradient();
+  EXPECT_THAT(found(), HasSubstr("layer 5, output_gradient, head 4: NaN, first at token 39"));
+  const float bad_scales[] = {1, std::numeric_limits<float>::quiet_NaN()};
+  Edit(path_).dataset(layer + "cache_scales", H5T_NATIVE_FLOAT, {2}, bad_scales);
+  EXPECT_THAT(found(), HasSubstr("layer 5, cache_scales, entry 1: NaN"));
+  Edit(path_).integers("/samples/first/tokens", {40}, std::vector<std::int64_t>(40, std::int64_t{1} << 40));
+  EXPECT_THROW(found(), InputError);
+}
+
 TEST_F(InspectTest, VerifiesThatValuesAreInTheKeys) {
   write_small_dump(path_);
   Edit(path_).integer("/", "values_in_keys", 1);

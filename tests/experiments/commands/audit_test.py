@@ -424,4 +424,4 @@ def test_inspect_finds_a_bad_output(tmp_path):
     found = "layer 2, output, head 1: NaN, first at token 5"
     assert found in done.stderr
     check = json.loads(attest("inspect", dump, "--check", "--json", expect=4).stdout)["check"]
-    assert [layer["bad_output"] for layer in check["layers"] if not layer["finite"]] == [found]
+    assert [layer["bad_array"] for layer in check["layers"] if not layer["finite"]] == [found]

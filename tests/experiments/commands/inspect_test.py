@@ -96,6 +96,19 @@ def test_results_of_another_program(tmp_path):
     assert inspected(path)["dumps"][0]["samples"][0]["layers_left_out"] == [1]
 
 
+def test_layers_are_those_of_every_selector_and_sample(tmp_path):
+    path = write_results(tmp_path / "r.h5", [ffd(), quest(), EXACT])
+    with h5py.File(path, "r+") as file:
+        group = file["dumps/0/samples/b/quest"]
+        group["done"][3] = 0
+        for values in group.values():
+            if values.ndim > 1:
+                values[3] = np.nan
+    document = inspected(path)
+    assert {s["name"]: s["layers_left_out"] for s in document["dumps"][0]["samples"]} == {"a": [], "b": [5], "c": []}
+    assert {s["label"]: s["dense_layers"] for s in document["selectors"]} == {"ffd": [], "quest": [0, 1], "exact": []}
+
+
 def test_check_of_good_results(results):
     result = attest("inspect", results, "--check", "--quiet")
     assert result.returncode == 0 and "none of" in result.stdout, result.stderr

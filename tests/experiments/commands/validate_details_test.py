@@ -98,12 +98,23 @@ def test_a_folder_is_replaced_only_with_force(results, tmp_path):
     assert "is not a folder" in validate(results, "--target", "recall>=0.5", "--details", tmp_path / "file",
                                          expect=5).stderr
     made = {path.name for path in (tmp_path / "out").iterdir()}
-    for name in ("validation_units.csv", "validation_units.svg", "validation_units.tikz", "validation.pdf",
-                 "notes.txt"):
-        (tmp_path / "out" / name).write_text("of another verdict")
+    (tmp_path / "out/notes.txt").write_text("of nobody")
+    validate(*arguments[:-1], "pdf,tikz", "--per", "layer", "--force", expect=None)
+    between = {path.name for path in (tmp_path / "out").iterdir()}
+    assert "validation_units.csv" in between and "validation.svg" not in between
     validate(*arguments, "--force", expect=0)
     assert {path.name for path in (tmp_path / "out").iterdir()} == made | {"notes.txt"}
     assert "--details" in validate(results, "--target", "recall>=0.5", "--format", "svg", expect=2).stderr
+
+
+def test_files_that_no_verdict_wrote_stay(results, tmp_path):
+    """Not even a picture of a format that the verdict was not drawn in."""
+    mine = {"groups.pdf", "settings.png", "validation.png", "validation_units.csv"}
+    for name in mine:
+        (tmp_path / name).write_text("mine")
+    for _ in range(2):
+        validate(results, "--target", "recall>=0.5", "--details", tmp_path, "--format", "svg", "--force", expect=0)
+        assert mine == {path.name for path in tmp_path.iterdir() if path.read_bytes() == b"mine"}
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])

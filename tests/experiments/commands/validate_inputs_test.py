@@ -164,6 +164,21 @@ def test_what_a_dump_cannot_say_is_refused_before_its_study(tmp_path):
         assert (tmp_path / "d.study.h5").exists()
 
 
+@pytest.mark.parametrize("option, more, said", [
+    ("--emit-trtllm", ["--selector", "skip_softmax:unit=delta"], "takes one factor of skip_softmax:unit=factor"),
+    ("--emit-vllm", [], "takes formats of kv_cache, and exact: 'ffd' is ffd"),
+    ("--emit-modelopt", ["--selector", "kv_cache:k=fp8_e4m3", "--per", "kv_head"], "use --per layer")])
+def test_what_no_result_lets_an_engine_say_is_refused_before_the_study(tmp_path, option, more, said):
+    def values(random, layer):
+        return tuple(random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
+
+    write_dump(tmp_path / "d.h5", values, seed=1, layers=[0], tokens=200, heads=4, kv_heads=2, dim=64,
+               positions=[150, 199])
+    done = validate("d.h5", "--target", TARGET, *more, option, "e", expect=2, cwd=tmp_path)
+    assert option in done.stderr and said in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["d.h5"]
+
+
 def test_dumps_of_several_models_are_refused_before_their_study(tmp_path):
     def values(random, layer):
         return tuple(random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])

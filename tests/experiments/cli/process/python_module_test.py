@@ -41,6 +41,14 @@ def test_a_missing_module_is_said_with_where_to_get_it(module, tmp_path):
         in done.stderr
 
 
+def test_the_working_directory_holds_no_modules(tmp_path):
+    (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError('of the working directory')")
+    for places in ({}, {"PYTHONPATH": ""}):
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | places
+        done = run_attest("import", "absent.npz", "-o", "d.h5", cwd=tmp_path, env=environment)
+        assert done.returncode == 4 and "absent.npz" in done.stderr, (places, done.stderr)
+
+
 def test_modules_leave_no_bytecode_beside_the_sources(tmp_path):
     """./attest would take it for changed sources and rebuild."""
     before = {path: path.stat().st_mtime_ns for path in (SOURCES / "experiments/python").rglob("*") if path.is_dir()}
