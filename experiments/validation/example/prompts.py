@@ -12,7 +12,7 @@ import sys
 
 from attest.base.errors import InputError
 from attest.prompts.episode import different, key, number
-from attest.prompts.haystack import read_text, words_of
+from attest.prompts.haystack import haystack_text, words_of
 
 TASKS = ("niah", "mk", "kv", "mv", "mq")
 
@@ -85,7 +85,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     try:
-        haystack = read_text(options.haystack)
+        haystack = haystack_text(options.haystack)
     except InputError as error:
         sys.exit(str(error))
     lengths = [int(length) for length in options.lengths.split(",")]
