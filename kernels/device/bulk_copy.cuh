@@ -80,11 +80,6 @@ __device__ inline void bulk_copy(void* shared, const void* from, std::uint32_t b
 /// Orders earlier reads and writes of shared memory before later bulk copies into it.
 __device__ inline void fence_bulk_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/// Brings the bytes into the L2 cache; as bulk_copy(), which can follow.
-__device__ inline void bulk_prefetch(const void* from, std::uint32_t bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-}
-
 /// Brings the line into the L2 cache.
 __device__ inline void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 

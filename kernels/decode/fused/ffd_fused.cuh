@@ -24,8 +24,7 @@
 // 8. Clusters (ffd_clustered.cuh, a kernel of its own). In short sequences the merge is the longest step: in a cache of
 //    few tokens the CTAs of a pair are a cluster instead, and write into each other's shared memory.
 // 9. Launch (ffd_fused_launch.cuh). Where no barrier of the grid is needed, a launch begins while the one before ends
-//    (programmatic dependent launch): it brings what it scans first into the L2 cache, and waits before it uses or
-//    writes device memory.
+//    (programmatic dependent launch): it makes its barriers, and waits before it uses or writes device memory.
 //
 // What bounds it, measured: experiments/decode/H200.md.
 #pragma once
@@ -41,7 +40,7 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
   using Scan = FfdScanStep<T, D, kGroups, kBits, kLate>;
   using Attend = FfdAttendStep<T, D, kGroups, kBits, kLate>;
   using Attend::attend_part, Attend::listed_tile;
-  using Scan::prefetch_records, Scan::scan_segment;
+  using Scan::scan_segment;
   using Step::await_query, Step::copy_query, Step::init_barriers, Step::p, Step::sh, Step::warp, Step::lane;
   using typename Scan::Ring;
 
@@ -162,8 +161,6 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
     const int cta = static_cast<int>(blockIdx.x);
     // The pair that a CTA most likely begins with: its queries are copied beside the lengths.
     const int likely = p.ctas_per_pair > 0 ? small_quotient(cta, p.ctas_per_pair) : static_cast<int>(p.pairs());
-    if (kStatic && p.one_length && likely < p.pairs())
-      prefetch_records(split_segment(p, likely, cta - likely * p.ctas_per_pair, p.ctas_per_pair));
     wait_for_launch_before();
     if (kStatic) let_next_launch_begin();
     FfdItems items;

@@ -70,17 +70,6 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
     return p.cache.records + (s.pair * p.max_blocks + block) * Layout::kRecord;
   }
 
-  /// Brings into the L2 cache what the CTAs of a pair scan first: a block for each warp, and the sink and local blocks.
-  /// May be called before wait_for_launch_before(), when the segment's length may still be any number.
-  __device__ void prefetch_records(const FfdSegment& s) const {
-    const Boundary boundary(p.options, s);
-    const auto prefetch = [&](int block) {
-      if (block < p.max_blocks && elect_one()) bulk_prefetch(record(s, block), Layout::kRecord);
-    };
-    if (warp < s.blocks) prefetch(s.block(warp));
-    if (s.first == 0 && warp < boundary.blocks()) prefetch(boundary.block(warp));
-  }
-
   __device__ std::uint8_t* boundary_tile() const { return sh.area[warp] + Shared::kScanBytes; }
 
   /// Copies tile i of the sink and local blocks for this warp.
