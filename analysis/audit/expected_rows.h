@@ -9,8 +9,8 @@
 #include "analysis/layer/kv_head_batches.h"
 #include "analysis/layer/kv_head_buffers.h"
 #include "analysis/layer/layer_amax.h"
+#include "kernels/base/setting.h"
 #include "kernels/selectors/selector.h"
-#include "kernels/setting.h"
 
 namespace attest {
 

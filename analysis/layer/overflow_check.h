@@ -8,8 +8,8 @@
 #include "analysis/layer/kv_head_batches.h"
 #include "analysis/layer/overflow.h"
 #include "kernels/attention/setting_outputs.h"
-#include "kernels/kv_head.h"
-#include "kernels/row_matrix.h"
+#include "kernels/base/kv_head.h"
+#include "kernels/base/row_matrix.h"
 #include "kernels/selectors/selector.h"
 
 namespace attest {

@@ -1,11 +1,11 @@
 // Entry levels on the device: thresholds and top-n are element-wise; top-p scans the sorted masses of a row.
 #include <cub/block/block_scan.cuh>
 
+#include "kernels/base/setting.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/first_where.cuh"
 #include "kernels/rank/entry_levels_cuda.h"
-#include "kernels/setting.h"
 
 namespace attest {
 namespace {

@@ -20,10 +20,10 @@
 
 #include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
-#include "kernels/lane_sum.h"
+#include "kernels/base/lane_sum.h"
+#include "kernels/base/row_matrix.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/rank/group_policy.h"
-#include "kernels/row_matrix.h"
 #include "kernels/selectors/ffd_scan.h"
 #include "kernels/selectors/registry.h"
 

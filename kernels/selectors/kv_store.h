@@ -4,10 +4,10 @@
 #include <string_view>
 
 #include "kernels/attention/setting_outputs.h"
+#include "kernels/base/kv_head.h"
+#include "kernels/base/row_matrix.h"
 #include "kernels/kv_formats/kv_format.h"
 #include "kernels/kv_formats/kv_scale.h"
-#include "kernels/kv_head.h"
-#include "kernels/row_matrix.h"
 
 namespace attest {
 
