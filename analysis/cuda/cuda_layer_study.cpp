@@ -33,8 +33,6 @@ constexpr std::size_t kStoresShare = 4;  // the stores of kSubmitted + 1 layers 
 // two layers of 256K tokens and 4 queries kept an H200 busy for 0.151 s, with all at once for 0.083 s.
 constexpr std::size_t kMinArrived = std::size_t{1} << 30;
 constexpr std::chrono::milliseconds kArrivalWait{20};  // before it looks for an interruption
-constexpr std::size_t kBytesPerElement = 64;           // scratch memory per (row, token), approximate
-constexpr std::int64_t kMaxRows = 1 << 15;             // per chunk; rows are the y dimension of grids, at most 65535
 // Per row: sums of squared centred ranks, n^3 / 3, stay below 2^63.
 constexpr std::int64_t kMaxTokens = 3'000'000;
 
@@ -388,8 +386,7 @@ class CudaLayerStudy final : public LayerStudy {
       arena_.reserve(bytes);
       if (lanes_ == 2) lane_arena_.reserve(std::min(lane_arena_.limit(), bytes / kLaneShare));
     }
-    std::size_t at_once = std::clamp<std::size_t>(
-        std::min(max_elements_ / length, static_cast<std::size_t>(kMaxRows)) / rows, 1, groups.size());
+    std::size_t at_once = groups_at_once(layer, max_elements_);
     while (!groups.empty()) {
       const std::size_t count = std::min(at_once, groups.size());
       wait_for_earlier_chunk();
