@@ -36,7 +36,9 @@ class KvStore {
   /// Whether the device has code for both formats.
   bool has_cuda_code() const;
 
-  KvRows rows_of(const KvShape& kv, bool keys, ElementType type = ElementType::float32) const;
+  KvRows rows_of(const KvShape& kv, bool keys, ElementType type = ElementType::float32) const {
+    return kv_rows(kv, keys, rotate_, type);
+  }
   /// Per token and KV head.
   StoredBytes bytes(const KvShape& kv) const;
   /// kv with these bytes.
