@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "dumps/attention_layer.h"
-#include "kernels/kv_head.h"
+#include "kernels/base/kv_head.h"
 
 namespace attest::test {
 

@@ -24,7 +24,7 @@ FOLDERS = {
 # All folders with sources, each after the folders that it uses.
 ORDER = """
     dumps/base dumps dumps/hdf5 dumps/format dumps/synthetic dumps/inspect
-    kernels kernels/device kernels/quantize kernels/kv_formats kernels/rank kernels/attention kernels/selectors
+    kernels/base kernels/device kernels/quantize kernels/kv_formats kernels/rank kernels/attention kernels/selectors
     kernels/decode/base kernels/decode/reference kernels/decode/fused kernels/decode kernels/decode/baselines
     analysis/study analysis/metrics analysis/results analysis/layer analysis/audit analysis/cuda analysis/torch
     analysis/torch_ops analysis/statistics

@@ -8,7 +8,6 @@
 
 #include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
-#include "kernels/attention/sinks.h"
 #include "kernels/selectors/exact.h"
 #include "kernels/selectors/selection_outputs.h"
 
@@ -60,11 +59,10 @@ void ExpectedRows::run(const AttentionLayer& layer, const KvHeadBatch& batch, co
   }
   scores(head.queries, head.rows(), head.head_dim, head.keys, head.length, head.transform, scores_.scores);
   scores_.ranked = false;
-  all_kept_.resize(head.rows(), head.length);
-  std::fill_n(all_kept_.row(0), all_kept_.rows() * all_kept_.stride(), Level{0});
-  accumulate_settings(head, scores_.scores, all_kept_, {}, 1, outputs_);
-  add_sinks(head, outputs_);
-  exact = predictions(head, scores_.scores, all_kept_, outputs_);
+  selection_.reset(head, {}, 1);
+  keep_all(head, selection_);
+  selection_outputs(head, scores_.scores, selection_, 1, outputs_);
+  exact = predictions(head, scores_.scores, selection_.levels, outputs_);
   select(head, audited, layer, keys);
 }
 

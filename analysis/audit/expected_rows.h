@@ -9,8 +9,8 @@
 #include "analysis/layer/kv_head_batches.h"
 #include "analysis/layer/kv_head_buffers.h"
 #include "analysis/layer/layer_amax.h"
+#include "kernels/base/setting.h"
 #include "kernels/selectors/selector.h"
-#include "kernels/setting.h"
 
 namespace attest {
 
@@ -43,7 +43,6 @@ class ExpectedRows {
   int kv_head_ = -1;
   std::vector<double> value_squares_;  ///< [T] norm2(v_j)^2 of kv_head_
   RankedScores scores_;
-  RowMatrix<Level> all_kept_;
   std::vector<SettingOutputs> outputs_;
   Selection selection_;
 };

@@ -79,15 +79,6 @@ std::string storages_text(const KvStorages& storages) {
   return notes.empty() ? text : fmt::format("{} ({})", text, join(notes, "; "));
 }
 
-KvRows kv_rows(const AttentionLayer& layer, bool keys, bool rotate) {
-  const AttentionShape& shape = layer.shape;
-  return {.keys = keys,
-          .channels = keys ? shape.head_dim : shape.value_dim,
-          .shared_values = shape.values_in_keys != 0 ? shape.value_dim : 0,
-          .rotate = rotate,
-          .element_type = layer.element_type};
-}
-
 KvStorages declared_storages(const Selector& selector, const AttentionLayer& layer, const LayerAmax& amax) {
   const std::map<std::string, std::string> options = options_of(selector);
   if (options.empty() || selector.is_dense_layer(layer.layer, layer.shape.num_kv_heads)) return {};

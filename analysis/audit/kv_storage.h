@@ -1,4 +1,6 @@
-// How an engine stores keys or values: a format of a KV cache with its scale, or 16 bits as dumped.
+// How an engine stores keys or values: a format of a KV cache with its scale, or 16 bits as dumped. Beside what the
+// selector kv_cache stores (kernels/selectors/kv_store.h) there are the mistakes of engines: codes that are cut, a
+// scale that is used on one side alone. Of the formats themselves there is one form, that of kernels/kv_formats/.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +56,9 @@ std::vector<KvStorage> possible_storages(const AttentionLayer& layer, const Laye
                                          const KvStorage& declared, const Selector& selector);
 
 /// The rows of a layer's keys or values, as formats take them.
-KvRows kv_rows(const AttentionLayer& layer, bool keys, bool rotate);
+inline KvRows kv_rows(const AttentionLayer& layer, bool keys, bool rotate) {
+  return kv_rows(layer.shape.kv(), keys, rotate, layer.element_type);
+}
 
 /// Tokens whose keys or values are read at once.
 inline constexpr std::int64_t kTile = 256;

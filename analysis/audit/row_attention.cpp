@@ -7,7 +7,7 @@
 #include "analysis/audit/kv_storage.h"
 #include "kernels/attention/scores.h"
 #include "kernels/attention/sinks.h"
-#include "kernels/row_matrix.h"
+#include "kernels/base/row_matrix.h"
 
 namespace attest {
 namespace {

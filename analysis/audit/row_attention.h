@@ -9,7 +9,7 @@
 
 #include "analysis/audit/kv_storage.h"
 #include "analysis/audit/rounding_bound.h"
-#include "kernels/kv_head.h"
+#include "kernels/base/kv_head.h"
 
 namespace attest {
 

@@ -4,24 +4,24 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/base/vec8.h"
+
 namespace attest {
 namespace {
 
 constexpr int kChannels = 8;
 
-typedef double Vec8 __attribute__((vector_size(64)));
-
 template <int Columns>
 void add_block(const double* weights, std::int64_t stride, const double* values, std::int64_t count,
                std::int64_t value_stride, double* sums, std::int64_t dim) {
-  Vec8 lanes[Columns];
-  for (int c = 0; c < Columns; ++c) std::memcpy(&lanes[c], sums + c * dim, sizeof(Vec8));
+  Vec8d lanes[Columns];
+  for (int c = 0; c < Columns; ++c) std::memcpy(&lanes[c], sums + c * dim, sizeof(Vec8d));
   for (std::int64_t t = 0; t < count; ++t) {
-    Vec8 value;
+    Vec8d value;
     std::memcpy(&value, values + t * value_stride, sizeof(value));
     for (int c = 0; c < Columns; ++c) lanes[c] += weights[c * stride + t] * value;
   }
-  for (int c = 0; c < Columns; ++c) std::memcpy(sums + c * dim, &lanes[c], sizeof(Vec8));
+  for (int c = 0; c < Columns; ++c) std::memcpy(sums + c * dim, &lanes[c], sizeof(Vec8d));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Products of weights and values: sums over tokens for many columns at once.
+// Products of weights and values: sums over tokens for many columns at once, of rows at any stride. (Those of a study,
+// in kernels/attention/setting_outputs.cpp, are of aligned rows with padded channels.)
 #pragma once
 
 #include <cstdint>

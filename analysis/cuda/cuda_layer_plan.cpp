@@ -6,6 +6,11 @@
 #include "dumps/token_spans.h"
 
 namespace attest {
+namespace {
+
+constexpr std::size_t kMaxRows = 1 << 15;  // of a chunk; rows are the y dimension of grids, at most 65535
+
+}  // namespace
 
 std::vector<KvHeadRange> equally_dense(const KvHeadRange& heads, std::span<const SelectorLayout> selectors) {
   std::vector<KvHeadRange> ranges;
@@ -62,6 +67,11 @@ RowTables row_tables(const AttentionLayer& layer, const KvHeadRange& heads, std:
 int longest_row(const AttentionLayer& layer) {
   const std::int64_t position = layer.query_positions.back();
   return static_cast<int>(position + 1 - layer.first_visible_key(position));
+}
+
+std::size_t groups_at_once(const AttentionLayer& layer, std::size_t elements) {
+  const std::size_t rows = std::min(elements / static_cast<std::size_t>(longest_row(layer)), kMaxRows);
+  return std::max<std::size_t>(1, rows / static_cast<std::size_t>(layer.shape.group()));
 }
 
 std::vector<int2> disjoint_spans(const AttentionLayer& layer) {

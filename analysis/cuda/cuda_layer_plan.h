@@ -45,6 +45,13 @@ RowTables row_tables(const AttentionLayer& layer, const KvHeadRange& heads, std:
 /// Largest number of keys that a query of the layer sees.
 int longest_row(const AttentionLayer& layer);
 
+/// Scratch memory of a chunk in bytes per (row, token), approximate.
+inline constexpr std::size_t kBytesPerElement = 64;
+
+/// How many groups one chunk may have whose elements, (row, token) pairs, are at most so many; at least one. Every row
+/// counts as the longest.
+std::size_t groups_at_once(const AttentionLayer& layer, std::size_t elements);
+
 /// The union of the layer's spans as disjoint ascending ranges.
 std::vector<int2> disjoint_spans(const AttentionLayer& layer);
 

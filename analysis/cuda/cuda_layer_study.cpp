@@ -6,10 +6,10 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
-#include <limits>
 #include <thread>
 
 #include "analysis/cuda/cuda_chunk_study.h"
+#include "analysis/cuda/cuda_layer_memory.h"
 #include "analysis/cuda/cuda_layer_plan.h"
 #include "analysis/cuda/cuda_layer_store.h"
 #include "analysis/cuda/cuda_results.h"
@@ -25,16 +25,11 @@
 namespace attest {
 namespace {
 
-constexpr int kSubmitted = 2;            // one layer is computed while the next is copied
 constexpr std::size_t kChunksAhead = 4;  // enqueued and not finished
-constexpr std::size_t kLaneShare = 3;    // the second lane has a third of the scratch memory
-constexpr std::size_t kStoresShare = 4;  // the stores of kSubmitted + 1 layers take at most a quarter of the memory
 // Keys and values that are computed while the rest of their layer arrives: less does not fill the device. With 256 MiB,
 // two layers of 256K tokens and 4 queries kept an H200 busy for 0.151 s, with all at once for 0.083 s.
 constexpr std::size_t kMinArrived = std::size_t{1} << 30;
 constexpr std::chrono::milliseconds kArrivalWait{20};  // before it looks for an interruption
-constexpr std::size_t kBytesPerElement = 64;           // scratch memory per (row, token), approximate
-constexpr std::int64_t kMaxRows = 1 << 15;             // per chunk; rows are the y dimension of grids, at most 65535
 // Per row: sums of squared centred ranks, n^3 / 3, stay below 2^63.
 constexpr std::int64_t kMaxTokens = 3'000'000;
 
@@ -45,17 +40,6 @@ std::string digits(const cudaUUID_t& uuid) {
   return hex_digits(halves[0]) + hex_digits(halves[1]);
 }
 
-std::size_t bytes_of(const AttentionLayer& layer, std::int64_t rows, int channels) {
-  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(channels) * size_of(layer.element_type);
-}
-
-/// Device copies of a layer's queries and, without a store, of the keys and values of a range of KV heads. `copied`:
-/// the copy is complete. `free`: the kernels that read the slot have finished.
-struct InputSlot {
-  DeviceBuffer q, k, v;
-  CudaEvent copied, free;
-};
-
 /// A layer that was submitted and not yet collected.
 struct Job {
   CudaResults results;
@@ -65,30 +49,30 @@ struct Job {
   CudaEvent done;
 };
 
+/// Bytes of device memory that may be used.
+std::size_t memory_of(const DeviceMemoryLimit& limit, const cudaDeviceProp& properties) {
+  const std::size_t all = properties.totalGlobalMem,
+                    bytes = limit.bytes > 0 ? limit.bytes
+                                            : static_cast<std::size_t>(limit.share * static_cast<double>(all));
+  if (bytes > all)
+    throw UsageError("--device-memory is " + std::to_string(bytes >> 20) + " MiB, " + properties.name + " has " +
+                     std::to_string(all >> 20));
+  return bytes;
+}
+
 class CudaLayerStudy final : public LayerStudy {
  public:
-  CudaLayerStudy(const Study& study, int device, const DeviceMemoryLimit& memory, std::span<const Metric> metrics)
+  CudaLayerStudy(const Study& study, int device, const cudaDeviceProp& properties, const DeviceMemoryLimit& memory,
+                 std::span<const Metric> metrics)
       : study_(study),
         metrics_(metrics),
         device_(device),
-        arena_(0),
-        lane_arena_(0),
-        lanes_(study.selectors.size() > 1 ? 2 : 1) {
-    require_cuda_code(study, metrics);
+        name_(properties.name),
+        identity_(digits(properties.uuid)),
+        multiprocessors_(properties.multiProcessorCount),
+        memory_(memory_of(memory, properties), study.selectors.size() > 1) {
     for (const StudySelector& s : study.selectors) selectors_.push_back(s.selector->cuda_code());
     needs_amax_ = std::ranges::any_of(study.selectors, [](const auto& s) { return s.selector->needs_amax(); });
-    cudaDeviceProp properties{};
-    ATTEST_CUDA(cudaGetDeviceProperties(&properties, device));
-    name_ = properties.name;
-    identity_ = digits(properties.uuid);
-    memory_ = memory.bytes > 0
-                  ? memory.bytes
-                  : static_cast<std::size_t>(memory.share * static_cast<double>(properties.totalGlobalMem));
-    multiprocessors_ = properties.multiProcessorCount;
-    if (memory_ > properties.totalGlobalMem)
-      throw UsageError("--device-memory is " + std::to_string(memory_ >> 20) + " MiB, " + name_ + " has " +
-                       std::to_string(properties.totalGlobalMem >> 20));
-    room_->max_per_store = memory_ / kStoresShare / (kSubmitted + 1);
   }
   ~CudaLayerStudy() override {
     ATTEST_CUDA_QUIET(cudaSetDevice(device_));  // that of the calling thread may be another
@@ -112,7 +96,7 @@ class CudaLayerStudy final : public LayerStudy {
       throw;
     }
     submitted_.push_back(next_job_);
-    next_job_ = (next_job_ + 1) % kSubmitted;
+    next_job_ = (next_job_ + 1) % kLayersSubmitted;
   }
 
   LayerResults collect() override {
@@ -130,12 +114,12 @@ class CudaLayerStudy final : public LayerStudy {
     return job.results.take();
   }
 
-  int max_submitted() const override { return kSubmitted; }
+  int max_submitted() const override { return kLayersSubmitted; }
   std::pmr::memory_resource* layer_memory() override { return page_locked_memory(device_); }
   std::shared_ptr<LayerStore> make_layer_store() override {
     ATTEST_CUDA(cudaSetDevice(device_));
     if (!ring_) ring_ = std::make_shared<CudaPieceRing>(device_);
-    return std::make_shared<CudaLayerStore>(device_, ring_, room_);
+    return std::make_shared<CudaLayerStore>(device_, ring_, memory_.stores());
   }
   /// With two H200 and 46 GB of buffers on each, freeing these first took 0.04 to 0.1 s more.
   bool end_device() override {
@@ -191,7 +175,7 @@ class CudaLayerStudy final : public LayerStudy {
     float* amax = amax_memory(layer, job);
     if (amax != nullptr && ranges.size() > 1) upload_amax(layer, amax);
     for (const KvHeadRange& heads : ranges) {
-      InputSlot& slot = take_slot();
+      InputSlot& slot = memory_.next_slot();
       copy(layer, heads, slot, job);
       enqueue_heads(layer, {.q = slot.q.data(), .k = slot.k.data(), .v = slot.v.data(), .heads = heads}, amax,
                     ranges.size() == 1, job);
@@ -203,16 +187,17 @@ class CudaLayerStudy final : public LayerStudy {
   /// largest magnitudes of the whole layer are asked for.
   void enqueue_stored(const AttentionLayer& layer, Job& job) {
     const auto& store = dynamic_cast<const CudaLayerStore&>(*layer.store);
-    const std::size_t k = bytes_of(layer, layer.num_tokens, layer.shape.head_dim),
-                      v = bytes_of(layer, layer.num_tokens, layer.shape.value_dim);
+    const LayerBytes bytes(layer);
+    const std::size_t k = bytes.k, v = bytes.v;
     const int all = layer.shape.num_kv_heads,
               minimum = needs_amax_
                             ? all
                             : std::min(static_cast<int>(std::min<std::size_t>((kMinArrived - 1) / (k + v) + 1, all)),
                                        heads_at_once(layer));
-    size_buffers(layer, 0, (kSubmitted + 1) * static_cast<std::size_t>(all) * (k + v));
+    memory_.size_for(layer, 0, (kLayersSubmitted + 1) * static_cast<std::size_t>(all) * (k + v), submitted_.empty(),
+                     computing_);
     float* amax = amax_memory(layer, job);
-    InputSlot& slot = take_slot();
+    InputSlot& slot = memory_.next_slot();
     copy(layer, {}, slot, job);
     for (int first = 0; first < all;) {
       const int wanted = std::min(all, first + minimum), arrived = wait_for_heads(store, wanted);
@@ -249,12 +234,6 @@ class CudaLayerStudy final : public LayerStudy {
     }
   }
 
-  InputSlot& take_slot() {
-    InputSlot& slot = slots_[static_cast<std::size_t>(next_slot_)];
-    next_slot_ = (next_slot_ + 1) % static_cast<int>(slots_.size());
-    return slot;
-  }
-
   /// [2, KV heads], or null if nobody asks.
   float* amax_memory(const AttentionLayer& layer, Job& job) const {
     if (!needs_amax_) return nullptr;
@@ -267,7 +246,8 @@ class CudaLayerStudy final : public LayerStudy {
     inputs.key_amax = amax;
     inputs.value_amax = amax == nullptr ? nullptr : amax + layer.shape.num_kv_heads;
     if (amax != nullptr && fill_amax) cuda_layer_amax(layer, inputs, amax, computing_);
-    CudaChunkStudy study({study_, selectors_, layer, inputs, arena_, job.uploads, job.results, job.clock, computing_});
+    CudaChunkStudy study(
+        {study_, selectors_, layer, inputs, memory_.scratch(), job.uploads, job.results, job.clock, computing_});
     for (const KvHeadRange& alike : equally_dense(inputs.heads, job.results.layout().selectors))
       enqueue_groups(layer, study, query_groups(layer, alike));
   }
@@ -280,58 +260,11 @@ class CudaLayerStudy final : public LayerStudy {
     ATTEST_CUDA(cudaMemcpyAsync(to, both.data(), both.size() * sizeof(float), cudaMemcpyHostToDevice, computing_));
   }
 
-  /// Sizes the slots, for `heads` KV heads, and the arena. `stores`: what the stores of such layers take.
-  void size_buffers(const AttentionLayer& layer, int heads, std::size_t stores) {
-    const AttentionShape& shape = layer.shape;
-    const std::size_t q = bytes_of(layer, layer.num_queries() * shape.num_query_heads, shape.head_dim);
-    const std::size_t k = bytes_of(layer, layer.num_tokens, shape.head_dim),
-                      v = bytes_of(layer, layer.num_tokens, shape.value_dim);
-    std::size_t inputs = std::max<std::size_t>(stores, room_->taken);
-    const std::size_t minimum = inputs + slots_.size() * (q + (heads > 0 ? k + v : 0));
-    if (minimum > memory_)
-      throw DeviceError("layer " + std::to_string(layer.layer) +
-                        ": two buffers for one KV head's keys and values need " + std::to_string(minimum >> 20) +
-                        " MiB of device memory, " + std::to_string(memory_ >> 20) +
-                        " MiB may be used: raise --device-memory, or choose --device cpu");
-    for (InputSlot& slot : slots_) {
-      slot.q.reserve(q);
-      slot.k.reserve(k * static_cast<std::size_t>(heads));
-      slot.v.reserve(v * static_cast<std::size_t>(heads));
-      inputs += slot.q.size() + slot.k.size() + slot.v.size();
-    }
-    scratch_ = memory_ - std::min(memory_, inputs);
-    limit_arenas();
-    if (submitted_.empty() && (arena_.has_several_slabs() || lane_arena_.has_several_slabs())) {
-      computing_.synchronize();
-      arena_.merge_slabs();
-      lane_arena_.merge_slabs();
-    }
-  }
-
-  void limit_arenas() {
-    const std::size_t of_lane = lanes_ == 2 ? scratch_ / kLaneShare : 0;
-    lane_arena_.set_limit(of_lane);
-    arena_.set_limit(scratch_ - of_lane);
-  }
-
-  /// The memory of the second lane goes to the first.
-  void use_one_lane() {
-    computing_.synchronize();  // waits for the work of both
-    lane_arena_.release();
-    lanes_ = 1;
-    limit_arenas();
-  }
-
-  /// Ranges of KV heads whose keys and values fit in a quarter of the memory: the two input slots take half of it, with
-  /// what stores have taken. All heads form one range if they fit.
+  /// Ranges of KV heads whose keys and values fit in an input slot. All heads form one range if they fit.
   std::vector<KvHeadRange> head_ranges(const AttentionLayer& layer) {
     const AttentionShape& shape = layer.shape;
-    const std::size_t k = bytes_of(layer, layer.num_tokens, shape.head_dim),
-                      v = bytes_of(layer, layer.num_tokens, shape.value_dim);
-    const std::size_t slots = memory_ / 2 - std::min<std::size_t>(memory_ / 2, room_->taken);
-    const auto fit =
-        static_cast<int>(std::clamp<std::size_t>(slots / 2 / (k + v), 1, static_cast<std::size_t>(shape.num_kv_heads)));
-    size_buffers(layer, fit, 0);
+    const int fit = memory_.heads_per_slot(layer);
+    memory_.size_for(layer, fit, 0, submitted_.empty(), computing_);
     const int at_once = std::min(fit, heads_at_once(layer));
     std::vector<KvHeadRange> ranges;
     for (int first = 0; first < shape.num_kv_heads; first += at_once)
@@ -341,11 +274,9 @@ class CudaLayerStudy final : public LayerStudy {
 
   /// No heads: the queries alone. Keys and values of a layer with a source are read here.
   void copy(const AttentionLayer& layer, const KvHeadRange& heads, InputSlot& slot, Job& job) {
-    const std::size_t k = bytes_of(layer, layer.num_tokens, layer.shape.head_dim),
-                      v = bytes_of(layer, layer.num_tokens, layer.shape.value_dim);
+    const auto [q, k, v] = LayerBytes(layer);
     const auto first = static_cast<std::size_t>(heads.first), count = static_cast<std::size_t>(heads.count);
     slot.free.make_wait(copying_);
-    const std::size_t q = bytes_of(layer, layer.num_queries() * layer.shape.num_query_heads, layer.shape.head_dim);
     const std::size_t in_memory = layer.source ? 0 : count;
     {
       const StageClock::Stage stage(job.copy_clock, std::string(kHostCopyStage), copying_,
@@ -379,33 +310,25 @@ class CudaLayerStudy final : public LayerStudy {
   /// Enqueues as many groups at a time as the arena holds. If a chunk does not fit, half of it is tried; results of
   /// rows that were written already are overwritten with the same values.
   void enqueue_groups(const AttentionLayer& layer, CudaChunkStudy& study, std::span<const QueryGroup> groups) {
-    const std::size_t rows = static_cast<std::size_t>(layer.shape.group()),
-                      length = static_cast<std::size_t>(longest_row(layer));
-    if (max_elements_ == 0) {
-      max_elements_ = std::max<std::size_t>(1, arena_.limit() / kBytesPerElement);
-      const std::size_t of_layer = static_cast<std::size_t>(layer.num_queries() * layer.shape.num_query_heads);
-      const std::size_t bytes = std::min(max_elements_, of_layer * length) * kBytesPerElement;
-      arena_.reserve(bytes);
-      if (lanes_ == 2) lane_arena_.reserve(std::min(lane_arena_.limit(), bytes / kLaneShare));
-    }
-    std::size_t at_once = std::clamp<std::size_t>(
-        std::min(max_elements_ / length, static_cast<std::size_t>(kMaxRows)) / rows, 1, groups.size());
+    std::size_t at_once = groups_at_once(layer, memory_.max_elements(layer));
     while (!groups.empty()) {
       const std::size_t count = std::min(at_once, groups.size());
       wait_for_earlier_chunk();
       try {
-        study.enqueue(groups.first(count), lanes_ == 2 ? &lane_ : nullptr);
+        study.enqueue(groups.first(count), memory_.has_second_lane() ? &lane_ : nullptr);
         chunks_done_[next_chunk_].record(computing_);
         next_chunk_ = (next_chunk_ + 1) % chunks_done_.size();
         groups = groups.subspan(count);
       } catch (const DeviceMemoryFull&) {
-        if (count == 1 && lanes_ == 1) throw;
+        if (count == 1 && !memory_.has_second_lane()) throw;
         if (count == 1) {
-          use_one_lane();
+          computing_.synchronize();  // waits for the work of both lanes
+          memory_.drop_second_lane();
           continue;
         }
         at_once = (count + 1) / 2;
-        max_elements_ = at_once * rows * length;
+        memory_.limit_elements(at_once * static_cast<std::size_t>(layer.shape.group()) *
+                               static_cast<std::size_t>(longest_row(layer)));
       }
     }
   }
@@ -413,23 +336,17 @@ class CudaLayerStudy final : public LayerStudy {
   const Study& study_;
   const std::span<const Metric> metrics_;
   const int device_;
-  const std::shared_ptr<CudaStoreRoom> room_ = std::make_shared<CudaStoreRoom>();
+  const std::string name_, identity_;
+  const int multiprocessors_;
   std::shared_ptr<CudaPieceRing> ring_;  // made with the first store
-  std::string name_, identity_;
   bool needs_amax_ = false;
-  int multiprocessors_ = 1;
-  std::size_t memory_ = 0, scratch_ = 0;  // bytes of device memory: all that is used, and that of the arenas
   std::vector<std::shared_ptr<const CudaSelector>> selectors_;
-  DeviceArena arena_, lane_arena_;
-  std::size_t max_elements_ = 0;  // largest number of (row, token) pairs per chunk; 0: not known yet
+  CudaLayerMemory memory_;
   CudaStream copying_, computing_, computing_beside_;
-  CudaLane lane_{lane_arena_, computing_beside_, CudaEvent(), CudaEvent()};
-  int lanes_;
+  CudaLane lane_{memory_.second_scratch(), computing_beside_, CudaEvent(), CudaEvent()};
   std::array<CudaEvent, kChunksAhead> chunks_done_;
   std::size_t next_chunk_ = 0;
-  std::array<InputSlot, 2> slots_;
-  int next_slot_ = 0;
-  std::array<Job, kSubmitted> jobs_;
+  std::array<Job, kLayersSubmitted> jobs_;
   int next_job_ = 0;
   std::deque<int> submitted_;  // indices of jobs_, oldest first
   std::vector<StageTime> times_;
@@ -440,7 +357,10 @@ class CudaLayerStudy final : public LayerStudy {
 std::unique_ptr<LayerStudy> make_cuda_layer_study(const Study& study, int device, const DeviceMemoryLimit& memory,
                                                   std::span<const Metric> metrics) {
   ATTEST_CUDA(cudaSetDevice(device));
-  return std::make_unique<CudaLayerStudy>(study, device, memory, metrics);
+  require_cuda_code(study, metrics);
+  cudaDeviceProp properties{};
+  ATTEST_CUDA(cudaGetDeviceProperties(&properties, device));
+  return std::make_unique<CudaLayerStudy>(study, device, properties, memory, metrics);
 }
 
 }  // namespace attest

@@ -6,6 +6,7 @@
 #include "analysis/decode_bench/decode_inputs_cuda.h"
 #include "analysis/decode_bench/element_cuda.cuh"
 #include "analysis/decode_bench/tiling.h"
+#include "kernels/decode/base/ffd_shape.h"
 #include "kernels/device/cuda_check.h"
 
 namespace attest {
@@ -15,7 +16,7 @@ constexpr int kThreads = 256, kBlocks = 2048;
 
 /// Scores, in nats above the noise, of the first tokens, and the most of a leaning token.
 constexpr float kSink = 14, kMaxLean = 14;
-constexpr int kSinkTokens = 4, kLeaningTokens = 8, kBlock = 128, kCluster = 4;
+constexpr int kSinkTokens = 4, kLeaningTokens = 8, kCluster = 4;
 /// Noise of most channels, and of one in kLoudEvery.
 constexpr float kQuiet = 0.7f, kLoud = 3;
 constexpr int kLoudEvery = 23;
@@ -43,8 +44,8 @@ __global__ void fill_gaussian(T* out, std::int64_t count, std::uint64_t key) {
 
 /// How far token `t` of pair leans, in nats, and towards which head of the group: -1, all.
 __device__ float lean(std::uint64_t key, std::int64_t pair, std::int64_t t, int group, int& head) {
-  const std::int64_t block = t / kBlock;
-  const int at = static_cast<int>(t % kBlock);
+  const std::int64_t block = t / kFfdBlock;
+  const int at = static_cast<int>(t % kFfdBlock);
   head = -1;
   if (block == 0) return at < kSinkTokens ? kSink : 0;
   const std::uint64_t own = key ^ mixed(static_cast<std::uint64_t>(pair));
@@ -52,8 +53,8 @@ __device__ float lean(std::uint64_t key, std::int64_t pair, std::int64_t t, int 
   const auto cluster = static_cast<std::uint64_t>(block / kCluster);
   if (uniform(own ^ mixed(2 * cluster)) >= share) return 0;
   const std::uint64_t of_block = own ^ mixed(2 * static_cast<std::uint64_t>(block) + 1);
-  const auto first = static_cast<int>(mixed(of_block) % kBlock);
-  const int step = (at - first + kBlock) % kBlock;
+  const auto first = static_cast<int>(mixed(of_block) % kFfdBlock);
+  const int step = (at - first + kFfdBlock) % kFfdBlock;
   if (step % 13 != 0 || step / 13 >= kLeaningTokens) return 0;
   head = step / 13 % group;
   return kMaxLean * uniform(of_block + 1);

@@ -7,13 +7,14 @@
 
 #include "analysis/decode_bench/element_cuda.cuh"
 #include "analysis/decode_bench/reference_decode_cuda.h"
+#include "kernels/decode/base/ffd_shape.h"
 #include "kernels/device/cuda_check.h"
 #include "kernels/quantize/rounding_cuda.cuh"
 
 namespace attest {
 namespace {
 
-constexpr int kBlock = 128, kHeadsAtOnce = 16, kThreads = 128, kSplits = 64, kTile = 128;
+constexpr int kHeadsAtOnce = 16, kThreads = 128, kSplits = 64, kTile = 128;
 constexpr double kLowest = -std::numeric_limits<double>::infinity();
 
 struct Shape {
@@ -21,7 +22,7 @@ struct Shape {
   std::int64_t length = 0;
   double scale = 1;
 
-  __host__ __device__ std::int64_t blocks() const { return length / kBlock; }
+  __host__ __device__ std::int64_t blocks() const { return length / kFfdBlock; }
 };
 
 Shape shape_of(const DecodeInputs& inputs) {
@@ -39,8 +40,8 @@ __global__ void scales_kernel(const T* k, Shape shape, float z, float* scales) {
   const std::int64_t pair = blockIdx.y, block = blockIdx.x;
   for (int c = static_cast<int>(threadIdx.x); c < shape.head_dim; c += static_cast<int>(blockDim.x)) {
     float largest = 0;
-    for (int t = 0; t < kBlock; ++t)
-      largest = fmaxf(largest, fabsf(as_float(k[(pair * shape.length + block * kBlock + t) * shape.head_dim + c])));
+    for (int t = 0; t < kFfdBlock; ++t)
+      largest = fmaxf(largest, fabsf(as_float(k[(pair * shape.length + block * kFfdBlock + t) * shape.head_dim + c])));
     scales[(pair * shape.blocks() + block) * shape.head_dim + c] = fmaxf(__fdiv_rn(largest, z), 1e-8f);
   }
 }
@@ -53,7 +54,7 @@ __global__ void scores_kernel(const T* q, const T* k, const float* scales, Shape
   const float highest = static_cast<float>((1 << bits) - 1), z = highest / 2;
   for (std::int64_t t = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; t < shape.length;
        t += stride) {
-    const bool quantised = bits < 16 && t / kBlock < shape.blocks();
+    const bool quantised = bits < 16 && t / kFfdBlock < shape.blocks();
     for (int first = 0; first < shape.group; first += kHeadsAtOnce) {
       const int heads = min(kHeadsAtOnce, shape.group - first);
       const std::int64_t row = pair * shape.group + first;
@@ -62,7 +63,7 @@ __global__ void scores_kernel(const T* q, const T* k, const float* scales, Shape
         const float key = as_float(k[(pair * shape.length + t) * shape.head_dim + c]);
         double low = key, high = key;
         if (quantised) {
-          const float scale = scales[(pair * shape.blocks() + t / kBlock) * shape.head_dim + c];
+          const float scale = scales[(pair * shape.blocks() + t / kFfdBlock) * shape.head_dim + c];
           const float position = __fadd_rn(__fdiv_rn(key, scale), z);
           const float thumbnail = __fmul_rn(rintf(fminf(fmaxf(position, 0.0f), highest)) - z, scale);
           low = thumbnail;
@@ -85,7 +86,7 @@ __global__ void scores_kernel(const T* q, const T* k, const float* scales, Shape
 /// A thread per (row, sub-block): its largest score and, if `offsets` is not null, its sum of exp(s - offsets[row]).
 __global__ void sub_blocks_kernel(const double* estimates, Shape shape, int sub_block, const double* offsets,
                                   double* out) {
-  const std::int64_t row = blockIdx.y, subs = shape.blocks() * (kBlock / sub_block);
+  const std::int64_t row = blockIdx.y, subs = shape.blocks() * (kFfdBlock / sub_block);
   const std::int64_t sub = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   if (sub >= subs) return;
   const double* scores = estimates + row * shape.length + sub * sub_block;
@@ -96,8 +97,8 @@ __global__ void sub_blocks_kernel(const double* estimates, Shape shape, int sub_
 }
 
 __device__ bool is_read(const std::uint8_t* kept, Shape shape, int sub_block, std::int64_t pair, std::int64_t t) {
-  if (kept == nullptr || t / kBlock >= shape.blocks()) return true;
-  return kept[pair * shape.blocks() * (kBlock / sub_block) + t / sub_block] != 0;
+  if (kept == nullptr || t / kFfdBlock >= shape.blocks()) return true;
+  return kept[pair * shape.blocks() * (kFfdBlock / sub_block) + t / sub_block] != 0;
 }
 
 /// The largest score that is read: a block per row.
@@ -166,7 +167,7 @@ ReferenceDecode::ReferenceDecode(const DecodeInputs& inputs, cudaStream_t stream
 
 std::int64_t ReferenceDecode::bytes(const KernelInputs& what) {
   const std::int64_t rows = std::int64_t{what.batch} * what.shape.num_query_heads;
-  const std::int64_t scales = std::int64_t{what.batch} * what.shape.num_kv_heads * what.length / kBlock;
+  const std::int64_t scales = std::int64_t{what.batch} * what.shape.num_kv_heads * what.length / kFfdBlock;
   return 8 * rows * (2 * what.length + kSplits * (what.shape.value_dim + 1)) + 4 * scales * what.shape.head_dim;
 }
 
@@ -227,7 +228,7 @@ std::vector<double> ReferenceDecode::masses(int sub_block) {
 
 std::vector<double> ReferenceDecode::of_sub_blocks(int sub_block, const double* offsets) {
   const Shape shape = shape_of(inputs_);
-  const std::int64_t subs = shape.blocks() * (kBlock / sub_block), count = inputs_.rows() * subs;
+  const std::int64_t subs = shape.blocks() * (kFfdBlock / sub_block), count = inputs_.rows() * subs;
   if (count == 0) return {};
   const DeviceBuffer out(bytes_of(count));
   const dim3 grid(static_cast<unsigned>((subs + kThreads - 1) / kThreads), static_cast<unsigned>(inputs_.rows()));

@@ -11,15 +11,13 @@
 namespace attest {
 namespace {
 
-constexpr int kTile = 128;
-
 class SkipSoftmaxMethod final : public DecodeMethod {
  public:
   SkipSoftmaxMethod(const KernelSpec& spec, const DecodeContext& context)
       : spec_(spec),
         context_(context),
         step_(context),
-        sizes_(step_.units(kTile)),
+        sizes_(step_.units(kSkipTile)),
         delta_value_(delta_of(spec.setting.value, sizes_.length)),
         attention_(context),
         delta_(deltas_on_device(context, delta_value_)),
@@ -32,7 +30,7 @@ class SkipSoftmaxMethod final : public DecodeMethod {
   KernelResult check() override {
     enqueue(0, context_.stream);
     const std::vector<int> kept = on_host<int>(kept_, sizes_.pairs, context_.stream);
-    const std::vector<double> maxima = context_.reference.maxima(16, kTile);
+    const std::vector<double> maxima = context_.reference.maxima(16, kSkipTile);
     const std::vector<double> margins = skip_margins({.maxima = maxima,
                                                       .pairs = sizes_.pairs,
                                                       .sub_blocks = sizes_.sub_blocks(),
@@ -43,10 +41,10 @@ class SkipSoftmaxMethod final : public DecodeMethod {
     KernelResult result;
     check_counts(name_of(spec_, context_), blocks, kept, counts_within(blocks, delta_value_), delta_value_,
                  result.check);
-    check_attention(spec_, context_, 16, {.kept = lowest_margins(blocks, kept), .sub_block = kTile}, attention_,
+    check_attention(spec_, context_, 16, {.kept = lowest_margins(blocks, kept), .sub_block = kSkipTile}, attention_,
                     result);
     const std::int64_t all = std::accumulate(kept.begin(), kept.end(), std::int64_t{0});
-    result.bytes = step_.bytes(all, kTile);
+    result.bytes = step_.bytes(all, kSkipTile);
     result.io_ratio = result.bytes / dense_bytes(context_.inputs.what);
     result.keep_ratio = sizes_.keep_ratio(all);
     result.delta = delta_value_;

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/decode/base/ffd_shape.h"
+
 namespace attest {
 namespace {
 
-constexpr std::int64_t kBlock = 128, kFirst = kBlock, kLast = 4 * kBlock;
+constexpr std::int64_t kFirst = kFfdBlock, kLast = 4 * kFfdBlock;
 
 }  // namespace
 
@@ -17,7 +19,7 @@ std::vector<std::int64_t> tiled_tokens(std::int64_t tokens, std::int64_t length)
   const std::int64_t first = std::min({kFirst, third, length});
   const std::int64_t last = std::min({kLast, third, tokens - first, length - first});
   std::int64_t period = tokens - first - last;
-  if (period >= kBlock) period -= period % kBlock;
+  if (period >= kFfdBlock) period -= period % kFfdBlock;
   const std::int64_t middle = length - first - last;
   const bool cut = middle <= tokens - first - last;
   std::vector<std::int64_t> which(static_cast<std::size_t>(length));

@@ -26,7 +26,6 @@ struct Workspace {
   RankedScores exact;
   RowMatrix<double> probabilities;
   std::vector<ExactRow> rows;
-  RowMatrix<Level> all_kept;
   std::vector<SettingOutputs> exact_outputs, outputs;
   std::vector<std::vector<std::uint32_t>> span_tokens;  // [num_queries]
   Selection selection;
@@ -77,17 +76,14 @@ class CpuLayerStudy final : public LayerStudy {
                 std::get<ScoreFunctions>(scores[a].metric->functions).cpu(w.rows[static_cast<std::size_t>(r)]));
     for (std::size_t s = 0; s < study_.selectors.size(); ++s) {
       const StudySelector& chosen = study_.selectors[s];
-      if (chosen.selector->monotone() || is_dense(batch, s, builder)) {
+      const bool dense = builder.layout().selectors[s].dense_heads[static_cast<std::size_t>(batch.kv_head)];
+      if (chosen.selector->monotone() || dense) {
         run_selector(batch, head, s, chosen.grid, 0, w, builder);
       } else {
         for (std::size_t i = 0; i < chosen.grid.size(); ++i)
           run_selector(batch, head, s, std::span(chosen.grid).subspan(i, 1), i, w, builder);
       }
     }
-  }
-
-  static bool is_dense(const KvHeadBatch& batch, std::size_t s, const LayerResultsBuilder& builder) {
-    return builder.layout().selectors[s].dense_heads[static_cast<std::size_t>(batch.kv_head)];
   }
 
   void attend_exactly(const AttentionLayer& layer, const KvHeadBatch& batch, const KvHead& head, Workspace& w) const {
@@ -100,9 +96,9 @@ class CpuLayerStudy final : public LayerStudy {
     w.span_tokens.clear();
     for (std::int64_t visible : head.visible)
       w.span_tokens.push_back(visible_span_tokens(layer, batch.first_key, visible));
-    w.all_kept.resize(head.rows(), head.length);
-    std::fill_n(w.all_kept.row(0), w.all_kept.rows() * w.all_kept.stride(), Level{0});
-    accumulate_settings(head, w.exact.scores, w.all_kept, {}, 1, w.exact_outputs);
+    w.selection.reset(head, {}, 1);
+    keep_all(head, w.selection);
+    accumulate_settings(head, w.exact.scores, w.selection.levels, {}, 1, w.exact_outputs);
     check_outputs(batch, head, w.exact_outputs, {.step = OverflowStep::exact_output});
     for (int r = 0; r < head.rows(); ++r)
       w.rows[static_cast<std::size_t>(r)].keys_lse = w.exact_outputs[static_cast<std::size_t>(r)].lse[0];
@@ -137,13 +133,8 @@ class CpuLayerStudy final : public LayerStudy {
     const int settings = static_cast<int>(grid.size());
     const std::vector<AscendingGrid> grids = ascending_grids(selector, head, grid);
     Selection& selection = w.selection;
-    selection.reset(head, selector.own_metrics(), settings);
-    if (is_dense(batch, s, builder))
-      keep_all(head, selection);
-    else
-      selector.select(head, w.exact, grids, selection);
+    select_checked(batch, head, w.exact, selector, grids, s, selection);
     const RankedScores* estimate = selection.estimate;
-    check_selection(batch, head, w.exact, selector, selection, s);
     if (estimate == &selection.own_estimate) selection.own_estimate.rank(selection.covered, head.group);
     if (estimate == &selection.stored) selection.stored.rank(head.visible, head.group);
     attend(head, selection, settings, w);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "analysis/layer/kv_head_batches.h"
-#include "kernels/kv_head.h"
+#include "kernels/base/kv_head.h"
 
 namespace attest {
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/selectors/exact.h"
+
 namespace attest {
 namespace {
 
@@ -24,6 +26,17 @@ LayerOverflow overflow_of_row(const KvHeadBatch& batch, const KvHead& head, int 
   return {where};
 }
 
+void check_selection(const KvHeadBatch& batch, const KvHead& head, const RankedScores& exact, const Selector& selector,
+                     const Selection& selection, std::size_t index) {
+  const RankedScores* estimate = selection.estimate;
+  if (estimate != nullptr && estimate != &exact)
+    check_scores(batch, head, estimate->scores, selection.covered, lowest_estimate(selector),
+                 {.step = OverflowStep::estimate, .selector = index});
+  if (selection.read_scores != nullptr && (estimate == nullptr || selection.read_scores != &estimate->scores))
+    check_scores(batch, head, *selection.read_scores, head.visible, -kLargestScore,
+                 {.step = OverflowStep::read_score, .selector = index});
+}
+
 }  // namespace
 
 void check_scores(const KvHeadBatch& batch, const KvHead& head, const RowMatrix<double>& scores,
@@ -36,15 +49,12 @@ void check_scores(const KvHeadBatch& batch, const KvHead& head, const RowMatrix<
   }
 }
 
-void check_selection(const KvHeadBatch& batch, const KvHead& head, const RankedScores& exact, const Selector& selector,
-                     const Selection& selection, std::size_t index) {
-  const RankedScores* estimate = selection.estimate;
-  if (estimate != nullptr && estimate != &exact)
-    check_scores(batch, head, estimate->scores, selection.covered, lowest_estimate(selector),
-                 {.step = OverflowStep::estimate, .selector = index});
-  if (selection.read_scores != nullptr && (estimate == nullptr || selection.read_scores != &estimate->scores))
-    check_scores(batch, head, *selection.read_scores, head.visible, -kLargestScore,
-                 {.step = OverflowStep::read_score, .selector = index});
+void select_checked(const KvHeadBatch& batch, const KvHead& head, const RankedScores& exact, const Selector& selector,
+                    std::span<const AscendingGrid> grids, std::size_t index, Selection& selection) {
+  selection.reset(head, selector.own_metrics(), static_cast<int>(grids.front().values.size()));
+  if (selector.is_dense(head.layer, head.kv_head)) return keep_all(head, selection);
+  selector.select(head, exact, grids, selection);
+  check_selection(batch, head, exact, selector, selection, index);
 }
 
 void check_outputs(const KvHeadBatch& batch, const KvHead& head, const std::vector<SettingOutputs>& outputs,

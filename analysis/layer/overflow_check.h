@@ -1,4 +1,4 @@
-// Finds numbers that are too large to be studied, on the CPU.
+// Finds numbers that are too large to be studied, on the CPU: in scores, in what a selector makes of them, in outputs.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 #include "analysis/layer/kv_head_batches.h"
 #include "analysis/layer/overflow.h"
 #include "kernels/attention/setting_outputs.h"
-#include "kernels/kv_head.h"
-#include "kernels/row_matrix.h"
+#include "kernels/base/kv_head.h"
+#include "kernels/base/row_matrix.h"
 #include "kernels/selectors/selector.h"
 
 namespace attest {
@@ -24,10 +24,11 @@ struct LayerOverflow {
 void check_scores(const KvHeadBatch& batch, const KvHead& head, const RowMatrix<double>& scores,
                   std::span<const std::int64_t> counts, double lowest, const Overflow& where);
 
-/// The same for the scores that a selector made of its own: its estimate, and the scores that it reads. `exact`: those
-/// of the dump, which have been checked. `index`: of the selector in the study.
-void check_selection(const KvHeadBatch& batch, const KvHead& head, const RankedScores& exact, const Selector& selector,
-                     const Selection& selection, std::size_t index);
+/// Fills `selection` with what the selector keeps, S settings of each grid, or with everything where the KV head is
+/// dense. `exact`: the scores of the dump, checked, and ranked if the selector needs_exact_order(). The scores that the
+/// selector makes of its own, its estimate and those that it reads, are checked. `index`: of the selector in the study.
+void select_checked(const KvHeadBatch& batch, const KvHead& head, const RankedScores& exact, const Selector& selector,
+                    std::span<const AscendingGrid> grids, std::size_t index, Selection& selection);
 
 /// The same for the first row with an output that is NaN or infinite.
 void check_outputs(const KvHeadBatch& batch, const KvHead& head, const std::vector<SettingOutputs>& outputs,

@@ -1,5 +1,5 @@
 // Rank correlation of block maxima on the device. Long rows: block maxima in float32, ranked by sorting. Short rows,
-// which also have a low part of each score (score_rest.cuh): block maxima in double, ranked by comparing every pair.
+// which also have a low part of each score (low_scores.cuh): block maxima in double, ranked by comparing every pair.
 #include "analysis/metrics/block_ranks_cuda.h"
 
 #include "kernels/rank/rank_correlation_cuda.h"

@@ -9,6 +9,7 @@
 #include "analysis/metrics/ratio.cuh"
 #include "analysis/metrics/rows_cuda.h"
 #include "kernels/attention/level_sums_cuda.cuh"
+#include "kernels/base/setting.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/first_where.cuh"
@@ -18,7 +19,6 @@ namespace attest {
 namespace {
 
 constexpr int kKeptSetThreads = 512;
-constexpr int kMaxSettings = 1200;  // their histograms fit in the 64 KiB that any GPU since Turing gives a block
 using Mass = unsigned long long;
 constexpr double kMassUnits = 1ull << 40;
 
@@ -62,6 +62,8 @@ struct Histograms {
     thresholds = reinterpret_cast<float*>(largest + bins);
   }
 };
+
+static_assert(Histograms::bytes(kMaxSettings) <= 64 * 1024, "any GPU since Turing gives this to a thread block");
 
 struct Row {
   const float* scores;
@@ -218,7 +220,7 @@ void cuda_kept_set(const CudaSelectorRows& rows, const CudaCells& cells) {
   const CudaChunk& chunk = rows.chunk();
   const Level* levels = rows.selection->levels;
   const int settings = rows.offsets.count;
-  if (settings > kMaxSettings) throw std::logic_error("cuda_kept_set: more than 1200 settings at once");
+  if (settings > kMaxSettings) throw std::logic_error("cuda_kept_set: more settings than a grid may have");
   const double bytes_of_token = levels != nullptr ? 4 + sizeof(Level) : 4;
   const StageClock::Stage stage(*rows.exact->clock, "kept set", chunk.stream, bytes_of_token * row_tokens(chunk));
   const Input in{.scores = chunk.exact,

@@ -10,7 +10,7 @@
 #include <variant>
 
 #include "analysis/metrics/rows.h"
-#include "kernels/metric_info.h"
+#include "kernels/base/metric_info.h"
 
 namespace attest {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/lane_sum.h"
+#include "kernels/base/lane_sum.h"
 
 namespace attest {
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-#include "kernels/lane_sum.h"
+#include "kernels/base/lane_sum.h"
 
 namespace attest {
 

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "kernels/lane_sum.h"
+#include "kernels/base/lane_sum.h"
 #include "kernels/rank/rank_correlation.h"
 
 namespace attest {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/lane_sum.h"
+#include "kernels/base/lane_sum.h"
 
 namespace attest {
 

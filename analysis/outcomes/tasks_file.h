@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/setting.h"
+#include "kernels/base/setting.h"
 
 namespace attest {
 

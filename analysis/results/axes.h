@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analysis/study/study.h"
-#include "kernels/metric_info.h"
+#include "kernels/base/metric_info.h"
 
 namespace attest {
 

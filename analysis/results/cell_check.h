@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "analysis/results/results_file.h"
-#include "kernels/metric_info.h"
+#include "kernels/base/metric_info.h"
 
 namespace attest {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/metric_info.h"
+#include "kernels/base/metric_info.h"
 
 namespace attest {
 

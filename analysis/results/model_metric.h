@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/metric_info.h"
+#include "kernels/base/metric_info.h"
 
 namespace attest {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "analysis/statistics/sample_cells.h"
-#include "kernels/metric_info.h"
+#include "kernels/base/metric_info.h"
 
 namespace attest {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "analysis/statistics/aggregate.h"
-#include "kernels/metric_info.h"
+#include "kernels/base/metric_info.h"
 
 namespace attest {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analysis/results/results_file.h"
-#include "kernels/metric_info.h"
+#include "kernels/base/metric_info.h"
 
 namespace attest {
 

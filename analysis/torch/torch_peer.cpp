@@ -12,15 +12,12 @@
 #include <limits>
 #include <map>
 
-#include "dumps/base/error.h"
+#include "analysis/torch/torch_peer_ops.h"
 
 namespace attest {
 namespace {
 
-using at::Tensor;
-using at::indexing::Slice;
-
-constexpr int kBlock = 128, kPage = 16;
+using namespace torch_peer;
 
 /// One query with its visible keys and values, and its exact attention.
 struct Query {
@@ -45,80 +42,6 @@ struct Scan {
   Tensor values;    // [Hkv, L, Dv] values from which the output is computed; undefined: the exact ones
   Tensor order;     // scores that the rule ranks, of pages (quest) or tokens (twilight), or undefined
 };
-
-/// x / divisor, rounded once. On CUDA, LibTorch divides by a number by multiplying with its rounded inverse. 16-bit
-/// keys are often exactly between two codes, so that the additional rounding would change codes.
-Tensor true_divide(const Tensor& x, double divisor) { return x / at::full({}, divisor, x.options()); }
-
-Tensor dot(const Tensor& q, const Tensor& k, double scale) { return at::matmul(q, k.transpose(-1, -2)) * scale; }
-
-/// Thumbnail and refined keys of the F full blocks, [Hkv, F * 128, D] each. Computed once per layer.
-std::pair<Tensor, Tensor> ffd_keys(const Tensor& k) {
-  const int64_t blocks = k.size(1) / kBlock;
-  const Tensor b = k.slice(1, 0, blocks * kBlock).reshape({k.size(0), blocks, kBlock, k.size(2)});
-  const Tensor s = true_divide(b.abs().amax(2, true), 1.5).clamp_min(1e-8);
-  const Tensor thumbnail = ((b / s + 1.5).round().clamp(0, 3) - 1.5) * s;
-  const Tensor residual = (b - thumbnail).clamp(-448, 448).to(at::kFloat8_e4m3fn).to(at::kFloat);
-  return {thumbnail.flatten(1, 2), (thumbnail + residual).flatten(1, 2)};
-}
-
-Tensor kivi_groups(const Tensor& x, int64_t dim_size, bool along_tokens) {
-  const auto sizes = x.sizes();
-  const Tensor grouped = along_tokens ? x.reshape({sizes[0], sizes[1] / dim_size, dim_size, sizes[2]})
-                                      : x.reshape({sizes[0], sizes[1], sizes[2] / dim_size, dim_size});
-  const int64_t axis = along_tokens ? 2 : 3;
-  const Tensor low = grouped.amin(axis, true), step = true_divide(grouped.amax(axis, true) - low, 3);
-  const Tensor codes = at::nan_to_num((grouped - low) / step, 0.0).clamp(0, 3).round();
-  return (codes * step + low).reshape(sizes);
-}
-
-Tensor twilight_keys(const Tensor& k) {
-  const Tensor low = k.amin(2, true), step = true_divide((k.amax(2, true) - low).clamp_min(1e-9), 15);
-  return ((k - low) / step).round().clamp(0, 15) * step + low;
-}
-
-/// Upper bound of the scores in each page, [Hkv, G, pages].
-Tensor page_scores(const Query& query) {
-  const int64_t pages = (query.length + kPage - 1) / kPage, pad = pages * kPage - query.length;
-  const auto paged = [&](const Tensor& k, double fill) {
-    return at::constant_pad_nd(k, {0, 0, 0, pad}, fill).reshape({k.size(0), pages, kPage, k.size(2)});
-  };
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  const Tensor low = paged(query.k, kInf).amin(2), high = paged(query.k, -kInf).amax(2);
-  return dot(query.q.clamp_min(0), high, query.scale) + dot(query.q.clamp_max(0), low, query.scale);
-}
-
-/// Token mask [Hkv, G, length] of the n best pages.
-Tensor best_pages(const Tensor& pages, int64_t n, int64_t length) {
-  const Tensor index = std::get<1>(pages.topk(std::min(n, pages.size(2)), 2));
-  const Tensor mask = at::zeros(pages.sizes(), pages.options().dtype(at::kBool)).scatter_(2, index, true);
-  return mask.repeat_interleave(kPage, 2).slice(2, 0, length);
-}
-
-/// Average ranks along the last axis.
-Tensor average_ranks(const Tensor& x) {
-  const Tensor flat = x.reshape({-1, x.size(-1)});
-  auto [sorted, order] = flat.sort(-1);
-  const int64_t n = flat.size(1);
-  Tensor starts = at::ones_like(sorted, at::kBool);
-  starts.slice(1, 1).copy_(sorted.slice(1, 1) != sorted.slice(1, 0, n - 1));
-  const Tensor group = starts.to(at::kLong).cumsum(1) - 1;
-  const Tensor position = at::arange(1, n + 1, flat.options()).expand_as(flat);
-  const Tensor sums = at::zeros_like(flat).scatter_add_(1, group, position);
-  const Tensor counts = at::zeros_like(flat).scatter_add_(1, group, at::ones_like(flat));
-  const Tensor ranks = at::zeros_like(flat).scatter_(1, order, (sums / counts).gather(1, group));
-  return ranks.reshape(x.sizes());
-}
-
-Tensor correlation(const Tensor& a, const Tensor& b) {
-  const Tensor x = a - a.mean(-1, true), y = b - b.mean(-1, true);
-  return (x * y).sum(-1) / ((x * x).sum(-1) * (y * y).sum(-1)).sqrt();
-}
-
-Tensor block_max(const Tensor& x, int64_t block) {
-  const int64_t blocks = x.size(-1) / block;
-  return x.slice(-1, 0, blocks * block).reshape({x.size(0), x.size(1), blocks, block}).amax(-1);
-}
 
 /// Collects [N, Hq, ...] arrays in the format of LayerResults.
 class Arrays {
@@ -217,7 +140,7 @@ class TorchPeer {
       out.refined = at::cat(
           {dot(query.q, ffd_keys_.second.slice(1, 0, covered), query.scale), query.scores.slice(2, covered)}, 2);
     } else if (name == "quest") {
-      out.order = page_scores(query);
+      out.order = page_scores(query.q, query.k, query.scale);
       out.estimate = out.order.repeat_interleave(kPage, 2).slice(2, 0, query.length);
     } else if (name == "kivi") {
       const int64_t keys = (query.length - 1) / 128 * 128, values = std::max<int64_t>(0, query.length - 129);
@@ -227,7 +150,7 @@ class TorchPeer {
     } else if (name == "twilight") {
       out.estimate = dot(query.q, twilight_keys_.slice(1, 0, query.length), query.scale);
       const int64_t pages = (query.length + kPage - 1) / kPage, n = std::min<int64_t>(pages, 8192 / kPage);
-      const Tensor base = best_pages(page_scores(query), n, query.length);
+      const Tensor base = best_pages(page_scores(query.q, query.k, query.scale), n, query.length);
       out.order = at::softmax(out.estimate.masked_fill(~base, -std::numeric_limits<double>::infinity()), -1);
     }
     return out;

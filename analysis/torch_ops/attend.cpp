@@ -14,7 +14,6 @@
 #include "dumps/base/parallel_for.h"
 #include "kernels/attention/scores.h"
 #include "kernels/kv_formats/amax.h"
-#include "kernels/selectors/exact.h"
 #include "kernels/selectors/selection_outputs.h"
 
 namespace attest {
@@ -147,15 +146,11 @@ class Attend {
     const Selector& selector = *call_.selector;
     scores(head.queries, head.rows(), head.head_dim, head.keys, head.length, head.transform, w.exact.scores);
     check_scores(batch, head, w.exact.scores, head.visible, -kLargestScore, {.step = OverflowStep::score});
-    w.selection.reset(head, selector.own_metrics(), 1);
-    if (selector.is_dense(head.layer, head.kv_head)) {
-      keep_all(head, w.selection);
-    } else {
-      w.exact.ranked = !selector.needs_exact_order();
+    w.exact.ranked = false;
+    if (selector.needs_exact_order() && !selector.is_dense(head.layer, head.kv_head))
       w.exact.rank(head.visible, head.group);
-      selector.select(head, w.exact, ascending_grids(selector, head, {&call_.setting, 1}), w.selection);
-      check_selection(batch, head, w.exact, selector, w.selection, 0);
-    }
+    select_checked(batch, head, w.exact, selector, ascending_grids(selector, head, {&call_.setting, 1}), 0,
+                   w.selection);
     selection_outputs(head, w.exact.scores, w.selection, 1, w.outputs);
     check_outputs(batch, head, w.outputs, {.step = OverflowStep::output});
   }

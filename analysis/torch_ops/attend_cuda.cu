@@ -25,9 +25,7 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kCounted = 8;                   // levels per load
-constexpr std::size_t kBytesPerElement = 64;  // scratch memory per (row, token), approximate
-constexpr std::size_t kMaxRows = 1 << 15;     // per chunk; rows are the y dimension of grids, at most 65535
+constexpr int kCounted = 8;  // levels per load
 constexpr std::size_t kChunkBytes = std::size_t{2} << 30;
 
 /// Block (x, y) counts the tokens of tile x that any row of group y keeps.
@@ -144,12 +142,9 @@ class CudaAttend {
 
   /// Enqueues as many groups at a time as the arena holds. If a chunk does not fit, half of it is tried.
   void enqueue(std::int64_t sequence, std::vector<QueryGroup> all, bool dense) {
-    const auto per_group = static_cast<std::size_t>(layer().shape.group()) *
-                           static_cast<std::size_t>(longest_row(layer())) * kBytesPerElement;
-    std::size_t at_once = std::min(std::min(kChunkBytes, w_.arena.limit()) / per_group,
-                                   kMaxRows / static_cast<std::size_t>(layer().shape.group()));
+    std::size_t at_once = groups_at_once(layer(), std::min(kChunkBytes, w_.arena.limit()) / kBytesPerElement);
     for (std::span<const QueryGroup> groups = all; !groups.empty();) {
-      const std::size_t count = std::clamp<std::size_t>(at_once, 1, groups.size());
+      const std::size_t count = std::min(at_once, groups.size());
       try {
         enqueue_chunk(sequence, groups.first(count), dense);
         groups = groups.subspan(count);

@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "analysis/layer/scan_bound.h"
 #include "dumps/base/error.h"
+#include "experiments/study_view/scan_bound.h"
 #include "experiments/study_view/study_dumps.h"
 #include "kernels/selectors/registry.h"
 

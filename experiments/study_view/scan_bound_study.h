@@ -1,4 +1,4 @@
-// FFD's bounds (analysis/layer/scan_bound.h), computed from the dumps of a study, beside its measured tails.
+// FFD's bounds (experiments/study_view/scan_bound.h), computed from the dumps of a study, beside its measured tails.
 #pragma once
 
 #include <cstddef>

@@ -10,9 +10,9 @@
 
 #include "dumps/base/json.h"
 #include "experiments/validation/judge_results.h"
+#include "kernels/base/setting.h"
 #include "kernels/selectors/options.h"
 #include "kernels/selectors/settings_file.h"
-#include "kernels/setting.h"
 
 namespace attest {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/level.h"
+#include "kernels/base/level.h"
 
 namespace attest {
 

@@ -5,10 +5,10 @@
 
 #include <cstdint>
 
+#include "kernels/base/level.h"
 #include "kernels/device/device_arena.h"
 #include "kernels/device/device_rows.h"
 #include "kernels/device/row_views.h"
-#include "kernels/level.h"
 
 namespace attest {
 

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "kernels/lane_sum.h"
+#include "kernels/base/lane_sum.h"
 
 namespace attest {
 namespace {

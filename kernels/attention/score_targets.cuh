@@ -28,7 +28,7 @@ struct ScoreTargets {
   float* scores = nullptr;       ///< [rows, stride] with the form's keys; 0 beyond the row's end
   float* refined = nullptr;      ///< [rows, stride] with keys plus residuals, if the form has residuals
 
-  // Only for short rows (score_rest.cuh):
+  // Only for short rows (low_scores.cuh):
   const float* exact_low = nullptr;  ///< [rows, stride] `low` of the exact scores; required with `limit` and `low`
   float* low = nullptr;              ///< [rows, stride] scores + low approximates the score in double
 };

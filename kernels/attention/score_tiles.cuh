@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/attention/score_rest.cuh"
+#include "kernels/attention/low_scores.cuh"
 #include "kernels/attention/score_targets.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/multiprocessor.h"
@@ -266,7 +266,7 @@ void score_rows(const DeviceRows& rows, const QueryParts& queries, const DeviceK
     score_tiles::launch<Form, 1>(task, form, stream);
   else
     score_tiles::launch<Form, 4>(task, form, stream);
-  if (targets.low != nullptr) score_rest(rows, queries, kv, form, targets, stream);
+  if (targets.low != nullptr) low_scores(rows, queries, kv, form, targets, stream);
 }
 
 }  // namespace attest

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/vec8.h"
+#include "kernels/base/vec8.h"
 
 namespace attest {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "kernels/kv_head.h"
-#include "kernels/row_matrix.h"
+#include "kernels/base/kv_head.h"
+#include "kernels/base/row_matrix.h"
 
 namespace attest {
 

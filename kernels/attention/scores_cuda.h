@@ -10,12 +10,12 @@ namespace attest {
 
 /// scores[r][j] = score of q_r.k_j for visible j, and 0 for other j up to the end of the last tile. Rows of both
 /// matrices are rows.stride apart. If `low` is not null, scores + low approximates the score in double
-/// (score_rest.cuh).
+/// (low_scores.cuh).
 void cuda_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const QueryParts& queries,
                  const DeviceMatrix<float>& scores, const DeviceMatrix<float>& low, cudaStream_t stream);
 
-/// The same of float32 keys that were rounded: `low` is that of the keys plus `rest`, what the rounding left.
-void cuda_scores_of_rounded(const DeviceRows& rows, const DeviceKeyValues& kv, const float* rest,
+/// The same of float32 keys that were rounded, whose low part, as large as the keys, is `keys_low`.
+void cuda_scores_of_rounded(const DeviceRows& rows, const DeviceKeyValues& kv, const float* keys_low,
                             const QueryParts& queries, const DeviceMatrix<float>& scores,
                             const DeviceMatrix<float>& low, cudaStream_t stream);
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/lane_sum.h"
-#include "kernels/vec8.h"
+#include "kernels/base/lane_sum.h"
+#include "kernels/base/vec8.h"
 
 namespace attest {
 namespace {

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "kernels/kv_head.h"
-#include "kernels/level.h"
-#include "kernels/row_matrix.h"
+#include "kernels/base/kv_head.h"
+#include "kernels/base/level.h"
+#include "kernels/base/row_matrix.h"
 
 namespace attest {
 

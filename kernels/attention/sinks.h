@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/attention/setting_outputs.h"
-#include "kernels/kv_head.h"
+#include "kernels/base/kv_head.h"
 
 namespace attest {
 

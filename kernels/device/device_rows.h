@@ -15,7 +15,7 @@ inline constexpr int kMaxBatchRows = 64;
 /// The row stride of [rows, tokens] matrices is a multiple of this, so that whole tiles can be written.
 inline constexpr int kTileTokens = 128;
 
-/// Rows of at most this many tokens are short: the float32 error of their scores is stored, too (score_rest.cuh).
+/// Rows of at most this many tokens are short: the float32 error of their scores is stored, too (low_scores.cuh).
 inline constexpr int kShortRow = 4096;
 
 /// The keys visible to a set of queries that share their first visible key. Tokens, blocks, pages and groups are

@@ -61,9 +61,7 @@ struct RowOrder {
   std::uint32_t mask = 0xFFFFFFFFu;  ///< the bits of an entry that hold the item
 
   explicit operator bool() const { return static_cast<bool>(entries); }
-#ifdef __CUDACC__
-  __device__ int operator()(int row, int i) const { return static_cast<int>(entries.row(row)[i] & mask); }
-#endif
+  __host__ __device__ int operator()(int row, int i) const { return static_cast<int>(entries.row(row)[i] & mask); }
 };
 
 /// An order of some items of every row, with their number per row.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "dumps/attention_layer.h"
 #include "kernels/kv_formats/kv_format_list.h"
 
 namespace attest {
@@ -16,6 +17,14 @@ namespace {
 constexpr const KvFormat* kFormats[] = {ATTEST_KV_FORMATS(ATTEST_ADDRESS)};
 #undef ATTEST_ADDRESS
 }  // namespace
+
+KvRows kv_rows(const KvShape& kv, bool keys, bool rotate, ElementType element_type) {
+  return {.keys = keys,
+          .channels = keys ? kv.head_dim : kv.value_dim,
+          .shared_values = kv.values_in_keys ? kv.value_dim : 0,
+          .rotate = rotate,
+          .element_type = element_type};
+}
 
 std::span<const KvFormat* const> kv_formats() { return kFormats; }
 

@@ -16,6 +16,7 @@
 namespace attest {
 
 struct DeviceKvRows;  // kv_rows_cuda.h
+struct KvShape;       // dumps/attention_layer.h
 
 /// The rows of one layer's keys or values.
 struct KvRows {
@@ -25,6 +26,9 @@ struct KvRows {
   bool rotate = true;     ///< option rotate = auto
   ElementType element_type = ElementType::float32;  ///< of the dump
 };
+
+/// The rows of keys, or of values, of this shape.
+KvRows kv_rows(const KvShape& kv, bool keys, bool rotate, ElementType element_type);
 
 struct KvFormat {
   std::string_view name;

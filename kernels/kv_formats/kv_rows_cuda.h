@@ -17,8 +17,8 @@ struct DeviceKvRows {
   std::int64_t first_token = 0, num_tokens = 0;
   const float* scales = nullptr;  ///< [num_heads] KvScale::of()
 
-  float* out = nullptr;   ///< [num_heads, num_tokens, channels] what the format's CPU code gives, rounded to float32
-  float* rest = nullptr;  ///< the same shape, what that rounding left; or null
+  float* out = nullptr;  ///< [num_heads, num_tokens, channels] what the format's CPU code gives, rounded to float32
+  float* low = nullptr;  ///< the same shape, the low part, which float32 lacks; or null
   cudaStream_t stream = nullptr;
 };
 

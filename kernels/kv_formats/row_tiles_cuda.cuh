@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) store_kernel(const Task task, const 
     if (!tile.has(s)) continue;
     const float rounded = __double2float_rn(y[s]);
     on.out[to + s * 32] = rounded;
-    if (on.rest != nullptr) on.rest[to + s * 32] = __double2float_rn(__dsub_rn(y[s], static_cast<double>(rounded)));
+    if (on.low != nullptr) on.low[to + s * 32] = __double2float_rn(__dsub_rn(y[s], static_cast<double>(rounded)));
   }
 }
 

@@ -9,12 +9,12 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/base/lane_sum.h"
 #include "kernels/device/on_cuda.h"
 #include "kernels/kv_formats/hadamard.h"
 #include "kernels/kv_formats/kv_format_list.h"
 #include "kernels/kv_formats/row_steps.h"
 #include "kernels/kv_formats/turboquant_codebook.h"
-#include "kernels/lane_sum.h"
 #include "kernels/quantize/rounding.h"
 #include "kernels/quantize/vector_steps.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/vec8.h"
+#include "kernels/base/vec8.h"
 
 namespace attest {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/base/setting.h"
 #include "kernels/rank/sort_descending.h"
-#include "kernels/setting.h"
 
 namespace attest {
 

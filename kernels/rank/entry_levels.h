@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/level.h"
+#include "kernels/base/level.h"
 
 namespace attest {
 

@@ -1,11 +1,11 @@
 // Entry levels on the device: thresholds and top-n are element-wise; top-p scans the sorted masses of a row.
 #include <cub/block/block_scan.cuh>
 
+#include "kernels/base/setting.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/first_where.cuh"
 #include "kernels/rank/entry_levels_cuda.h"
-#include "kernels/setting.h"
 
 namespace attest {
 namespace {
@@ -36,8 +36,10 @@ constexpr int kScanThreads = 512, kScanItems = 4;
 
 __global__ void __launch_bounds__(kScanThreads) top_p_kernel(RowOrder order, RowValues in, ItemMass kind,
                                                              QuerySettings<double> shares, DeviceMatrix<Level> levels) {
-  using Scan = cub::BlockScan<double, kScanThreads>;
-  __shared__ typename Scan::TempStorage temp;
+  using Sums = cub::BlockScan<double, kScanThreads>;
+  using Maxima = cub::BlockScan<int, kScanThreads, cub::BLOCK_SCAN_WARP_SCANS>;
+  __shared__ typename Sums::TempStorage for_sums;
+  __shared__ typename Maxima::TempStorage for_maxima;  // the barriers of one scan free the memory of the other
   __shared__ double reduced[32];
   const int row = blockIdx.x, count = in.counts[row];
   if (count == 0) return;
@@ -54,24 +56,31 @@ __global__ void __launch_bounds__(kScanThreads) top_p_kernel(RowOrder order, Row
 
   const double* own = shares.of_row(row);
   double before_chunk = 0;
+  int highest = 0;  // level of the places before the chunk
   for (int begin = 0; begin < count; begin += kScanThreads * kScanItems) {
     double before[kScanItems];
+    int level[kScanItems];
     const int first = begin + static_cast<int>(threadIdx.x) * kScanItems;
 #pragma unroll
     for (int i = 0; i < kScanItems; ++i) before[i] = first + i < count ? mass(first + i) : 0;
     double chunk = 0;
-    Scan(temp).ExclusiveSum(before, before, chunk);
-    __syncthreads();
+    Sums(for_sums).ExclusiveSum(before, before, chunk);
 #pragma unroll
     for (int i = 0; i < kScanItems; ++i) {
-      const int place = first + i;
-      if (place >= count) continue;
       const double ahead = before_chunk + before[i];  // mass of the items earlier in the order
-      const int level =
-          place == 0 ? 0
+      level[i] = first + i == 0 || first + i >= count
+                     ? 0
                      : first_where(shares.count, [&](int g) { return !(ahead >= (own[g] - kShareTolerance) * total); });
-      levels.row(row)[order(row, place)] = static_cast<Level>(level);
     }
+    // Neighbouring sums are added in different orders, so that a later one may be smaller by its last bit.
+    int at_least = 0, in_chunk = 0;
+    Maxima(for_maxima).ExclusiveScan(level[kScanItems - 1], at_least, highest, Larger{}, in_chunk);
+#pragma unroll
+    for (int i = 0; i < kScanItems; ++i) {
+      at_least = max(at_least, level[i]);
+      if (first + i < count) levels.row(row)[order(row, first + i)] = static_cast<Level>(at_least);
+    }
+    highest = max(highest, in_chunk);
     before_chunk += chunk;
   }
 }

@@ -4,8 +4,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "kernels/base/level.h"
 #include "kernels/device/row_views.h"
-#include "kernels/level.h"
 
 namespace attest {
 
@@ -22,7 +22,8 @@ void cuda_top_n_levels(const RowOrder& order, const RowValues& values, const Que
 enum class ItemMass : std::uint8_t { value, exponential };
 
 /// Levels of the same items: first g with the item in set g; S if none. Set g is the shortest prefix of `order` whose
-/// share of the total mass reaches shares[g], within kShareTolerance; it contains at least one item.
+/// share of the total mass reaches shares[g], within kShareTolerance; it contains at least one item. Levels never
+/// decrease along `order`, however the masses are rounded: cuda_sweep_in_order() counts on it.
 void cuda_top_p_levels(const RowOrder& order, const RowValues& values, ItemMass mass,
                        const QuerySettings<double>& shares, const DeviceMatrix<Level>& levels, cudaStream_t stream);
 

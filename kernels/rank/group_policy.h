@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "kernels/level.h"
-#include "kernels/row_matrix.h"
+#include "kernels/base/level.h"
+#include "kernels/base/row_matrix.h"
 
 namespace attest {
 

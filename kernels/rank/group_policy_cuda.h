@@ -3,8 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "kernels/base/level.h"
 #include "kernels/device/row_views.h"
-#include "kernels/level.h"
 
 namespace attest {
 

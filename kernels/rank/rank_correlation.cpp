@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/lane_sum.h"
+#include "kernels/base/lane_sum.h"
 #include "kernels/rank/sort_descending.h"
 
 namespace attest {

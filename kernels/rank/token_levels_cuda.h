@@ -3,9 +3,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include "kernels/base/level.h"
 #include "kernels/device/device_rows.h"
 #include "kernels/device/row_views.h"
-#include "kernels/level.h"
 
 namespace attest {
 

@@ -47,7 +47,7 @@ struct CudaChunk {
   ScoreTransform transform;
   std::int64_t num_keys = 0;  ///< on the device, of all KV heads
   const float* exact = nullptr;
-  const float* exact_low = nullptr;           ///< score in double minus `exact`; null for long rows (score_rest.cuh)
+  const float* exact_low = nullptr;           ///< score in double minus `exact`; null for long rows (low_scores.cuh)
   const float* exact_max = nullptr;           ///< [rows]
   const RowOrder* exact_order = nullptr;      ///< of all visible tokens; null if no selector needs it
   std::span<const LayerEstimates> estimates;  ///< of the layer, from files; host memory that outlives the chunk

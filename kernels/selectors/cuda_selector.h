@@ -16,8 +16,9 @@ class CudaSelector {
   virtual ~CudaSelector() = default;
   /// Whether select() reads CudaChunk::exact_order.
   virtual bool needs_exact_order() const { return false; }
-  /// Fills `out`. Enqueues work on the chunk's stream and never synchronises. grids [queries of the layer], S settings
-  /// each, without CudaChunk::setting_shift, which query_settings() adds.
+  /// Fills `out`. Enqueues work on the chunk's stream, and neither waits for the device nor takes memory but that of
+  /// the chunk. (`imported` copies its estimates from pageable memory, where CUDA may wait for what was enqueued.)
+  /// grids [queries of the layer], S settings each, without CudaChunk::setting_shift, which query_settings() adds.
   virtual void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const = 0;
 };
 

@@ -20,10 +20,10 @@
 
 #include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
-#include "kernels/lane_sum.h"
+#include "kernels/base/lane_sum.h"
+#include "kernels/base/row_matrix.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/rank/group_policy.h"
-#include "kernels/row_matrix.h"
 #include "kernels/selectors/ffd_scan.h"
 #include "kernels/selectors/registry.h"
 
@@ -166,36 +166,45 @@ class Ffd final : public SelectorWith<FfdScan, make_cuda_ffd, FfdOptions> {
                        covered = out.covered[static_cast<std::size_t>(n)];
     const std::int64_t parts = covered / sub_block_;
     const int settings = static_cast<int>(grid.values.size()), first = n * head.group;
-    RowMatrix<double> best;
+    const RowMatrix<double>& estimate = out.estimate->scores;
+    RowMatrix<double> best = sub_block_maxima(estimate, first, head.group, parts);
     RowMatrix<Level> levels;
-    best.resize(head.group, parts);
     levels.resize(head.group, parts);
-    for (int h = 0; h < head.group; ++h) {
-      const double* estimate = out.estimate->scores.row(first + h);
-      for (std::int64_t c = 0; c < parts; ++c)
-        best.row(h)[c] = lane_max(static_cast<std::size_t>(sub_block_), kLowest, [&](std::size_t t) {
-          return estimate[c * sub_block_ + static_cast<std::int64_t>(t)];
-        });
-      if (parts > 0) gap_metrics(exact.row(first + h), estimate, covered, visible, first + h, out);
-    }
     if (parts > 0) {
       if (rule_ == Rule::topk && union_) take_group_maximum(best, 0, head.group, parts);
       for (int h = 0; h < head.group; ++h) {
+        gap_metrics(exact.row(first + h), estimate.row(first + h), covered, visible, first + h, out);
         std::ranges::fill(levels.row(h, parts), static_cast<Level>(settings));
-        rule_levels(exact.row(first + h), out.estimate->scores.row(first + h), covered, best.row(h, parts), grid,
-                    head.transform, levels.row(h, parts));
+        rule_levels(exact.row(first + h), estimate.row(first + h), covered, best.row(h, parts), grid, head.transform,
+                    levels.row(h, parts));
       }
       if (union_) take_group_minimum(levels, 0, head.group, parts);
     }
     for (int h = 0; h < head.group; ++h) {
-      Level* row = out.levels.row(first + h);
-      for (std::int64_t c = 0; c < parts; ++c) std::fill_n(row + c * sub_block_, sub_block_, levels.row(h)[c]);
-      std::fill(row + covered, row + visible, Level{0});
+      store_levels(levels.row(h, parts), out.levels.row(first + h, visible));
       for (int i = 0; i < settings && parts > 0; ++i)
         out.own_metrics[kBlockKeepRatio].row(first + h)[i] =
             static_cast<double>(std::ranges::count_if(levels.row(h, parts), [i](Level l) { return l <= i; })) /
             static_cast<double>(parts);
     }
+  }
+
+  /// [group, parts] the largest estimate of every sub-block in rows [first, first + group).
+  RowMatrix<double> sub_block_maxima(const RowMatrix<double>& estimate, int first, int group,
+                                     std::int64_t parts) const {
+    RowMatrix<double> best;
+    best.resize(group, parts);
+    for (int h = 0; h < group; ++h)
+      for (std::int64_t c = 0; c < parts; ++c)
+        best.row(h)[c] = max_over(estimate.row(first + h), c * sub_block_, (c + 1) * sub_block_);
+    return best;
+  }
+
+  /// Every token gets the level of its sub-block, and the tail level 0.
+  void store_levels(std::span<const Level> of_parts, std::span<Level> tokens) const {
+    auto to = tokens.begin();
+    for (const Level level : of_parts) to = std::fill_n(to, sub_block_, level);
+    std::fill(to, tokens.end(), Level{0});
   }
 
   void rule_levels(const double* exact, const double* estimate, std::int64_t covered, std::span<const double> best,

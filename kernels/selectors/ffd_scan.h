@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/lane_sum.h"
+#include "kernels/base/lane_sum.h"
 #include "kernels/selectors/ffd_options.h"
 
 namespace attest {

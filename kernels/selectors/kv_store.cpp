@@ -33,14 +33,6 @@ bool KvStore::has_cuda_code() const {
   return has(keys_) && has(values_);
 }
 
-KvRows KvStore::rows_of(const KvShape& kv, bool keys, ElementType type) const {
-  return {.keys = keys,
-          .channels = keys ? kv.head_dim : kv.value_dim,
-          .shared_values = kv.values_in_keys ? kv.value_dim : 0,
-          .rotate = rotate_,
-          .element_type = type};
-}
-
 StoredBytes KvStore::bytes(const KvShape& kv) const {
   StoredBytes stored;
   if (stores_keys()) stored.key = keys_.format->bytes(rows_of(kv, true));

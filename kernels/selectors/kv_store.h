@@ -4,10 +4,10 @@
 #include <string_view>
 
 #include "kernels/attention/setting_outputs.h"
+#include "kernels/base/kv_head.h"
+#include "kernels/base/row_matrix.h"
 #include "kernels/kv_formats/kv_format.h"
 #include "kernels/kv_formats/kv_scale.h"
-#include "kernels/kv_head.h"
-#include "kernels/row_matrix.h"
 
 namespace attest {
 
@@ -36,7 +36,9 @@ class KvStore {
   /// Whether the device has code for both formats.
   bool has_cuda_code() const;
 
-  KvRows rows_of(const KvShape& kv, bool keys, ElementType type = ElementType::float32) const;
+  KvRows rows_of(const KvShape& kv, bool keys, ElementType type = ElementType::float32) const {
+    return kv_rows(kv, keys, rotate_, type);
+  }
   /// Per token and KV head.
   StoredBytes bytes(const KvShape& kv) const;
   /// kv with these bytes.

@@ -38,8 +38,8 @@ struct Seen {
   }
 };
 
-/// Fills `out`, and `rest` if it is not null, [seen.elements()].
-void decode(const KvStore& store, const CudaChunk& chunk, const Seen& seen, bool keys, float* out, float* rest) {
+/// Fills `out`, and `low` if it is not null, [seen.elements()].
+void decode(const KvStore& store, const CudaChunk& chunk, const Seen& seen, bool keys, float* out, float* low) {
   const KvStore::Side& side = store.side(keys);
   const float* scales = cuda_kv_scales(side.scale, chunk.layer, chunk.first_kv_head + seen.first_head, seen.num_heads,
                                        keys ? chunk.key_amax : chunk.value_amax, chunk.layer_kv_heads, *chunk.arena,
@@ -52,7 +52,7 @@ void decode(const KvStore& store, const CudaChunk& chunk, const Seen& seen, bool
                      .num_tokens = seen.num_tokens,
                      .scales = scales,
                      .out = out,
-                     .rest = rest,
+                     .low = low,
                      .stream = chunk.stream});
 }
 
@@ -73,9 +73,9 @@ StoredOnDevice cuda_store(const KvStore& store, const CudaChunk& chunk) {
     const DeviceArena::Scope scope(*chunk.arena);
     auto* const out = chunk.take<float>(seen.elements(kv.head_dim));
     const MadeTokens keys{out, seen.num_tokens, seen.origins};
-    float* rest = stored.low == nullptr ? nullptr : chunk.take<float>(seen.elements(kv.head_dim));
-    decode(store, chunk, seen, true, out, rest);
-    cuda_scores_of_rounded(keys.seen_by(chunk.rows), keys.as_keys(kv), rest, chunk.queries,
+    float* low = stored.low == nullptr ? nullptr : chunk.take<float>(seen.elements(kv.head_dim));
+    decode(store, chunk, seen, true, out, low);
+    cuda_scores_of_rounded(keys.seen_by(chunk.rows), keys.as_keys(kv), low, chunk.queries,
                            chunk.by_tokens(stored.scores), chunk.by_tokens(stored.low), chunk.stream);
     if (kv.values_in_keys) {
       const std::size_t row = static_cast<std::size_t>(kv.value_dim) * sizeof(float);

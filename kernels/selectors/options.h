@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/setting.h"
+#include "kernels/base/setting.h"
 
 namespace attest {
 

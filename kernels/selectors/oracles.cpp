@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/base/lane_sum.h"
 #include "kernels/device/on_cuda.h"
-#include "kernels/lane_sum.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/rank/group_policy.h"
 #include "kernels/selectors/oracle_options.h"

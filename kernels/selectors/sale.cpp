@@ -24,7 +24,7 @@
 #include <limits>
 
 #include "kernels/attention/scores.h"
-#include "kernels/lane_sum.h"
+#include "kernels/base/lane_sum.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/selectors/registry.h"
 #include "kernels/selectors/sale_options.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "kernels/attention/setting_outputs.h"
-#include "kernels/kv_head.h"
-#include "kernels/row_matrix.h"
+#include "kernels/base/kv_head.h"
+#include "kernels/base/row_matrix.h"
 #include "kernels/selectors/selector.h"
 
 namespace attest {

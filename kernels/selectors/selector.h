@@ -14,14 +14,14 @@
 
 #include "dumps/attention_layer.h"
 #include "kernels/attention/setting_outputs.h"
-#include "kernels/kv_head.h"
-#include "kernels/level.h"
-#include "kernels/metric_info.h"
-#include "kernels/row_matrix.h"
+#include "kernels/base/kv_head.h"
+#include "kernels/base/level.h"
+#include "kernels/base/metric_info.h"
+#include "kernels/base/row_matrix.h"
+#include "kernels/base/setting.h"
 #include "kernels/selectors/dense_heads.h"
 #include "kernels/selectors/options.h"
 #include "kernels/selectors/settings_file.h"
-#include "kernels/setting.h"
 
 namespace attest {
 

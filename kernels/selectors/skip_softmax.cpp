@@ -13,7 +13,7 @@
 // Source: BLASST; TensorRT-LLM and FlashInfer (`threshold_scale_factor`, gqa = union), TensorRT Model Optimizer's
 // emulation (gqa = per_head).
 // Bytes per KV head: 2 D L + kept * 2 Dv.
-#include "kernels/lane_sum.h"
+#include "kernels/base/lane_sum.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/selectors/registry.h"
 #include "kernels/selectors/skip_softmax_options.h"

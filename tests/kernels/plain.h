@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "kernels/kv_head.h"
+#include "kernels/base/kv_head.h"
 
 namespace attest::test {
 

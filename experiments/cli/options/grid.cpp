@@ -15,7 +15,6 @@
 namespace attest {
 namespace {
 
-constexpr std::size_t kMaxSettings = 1000;
 constexpr int kMaxDecimals = 15;
 constexpr int kLargestExponent = 1000;  // beyond what a double has
 constexpr double kWhole = 0x1p53;       // doubles from here on have no decimals
@@ -66,7 +65,8 @@ class GridParser {
         all.emplace_back(part);
       else
         expand(part, all);
-      if (all.size() > kMaxSettings) throw UsageError(fmt::format("{}: more than {} settings", option_, kMaxSettings));
+      if (all.size() > std::size_t{kMaxSettings})
+        throw UsageError(fmt::format("{}: more than {} settings", option_, kMaxSettings));
     }
     return all;
   }
@@ -90,7 +90,7 @@ class GridParser {
       throw UsageError(fmt::format(
           "{}: the range '{}' is empty: expected a step above 0 and a stop not below the start", option_, range));
     const double points = std::floor((stop.value - start.value) / step.value + 1e-9) + 1;
-    if (points > static_cast<double>(kMaxSettings))
+    if (points > kMaxSettings)
       throw UsageError(
           fmt::format("{}: '{}' has {:.15g} settings, expected at most {}", option_, range, points, kMaxSettings));
     const double unit = std::pow(10.0, std::max(start.digits, step.digits));

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/base/setting.h"
 #include "kernels/selectors/selector.h"
-#include "kernels/setting.h"
 
 namespace attest {
 

@@ -1,4 +1,6 @@
-// The largest of many maxima, by a search over the bits of their order.
+// The largest of many maxima, by a search over the bits of their order: at most 33 counts and a binary search. It needs
+// no memory but a sum's, and the maxima may stay in registers, as in the fused kernel, whose shared memory is taken.
+// (baselines/radix_select.cuh needs fewer passes, and 8 or 16 KiB of bins; it takes weights, too.)
 #pragma once
 
 #include "kernels/device/block_reduce.cuh"

@@ -7,10 +7,13 @@
 #include <string>
 
 #include "dumps/element_type.h"
+#include "kernels/decode/base/ffd_shape.h"
 
 namespace attest {
 
-inline constexpr int kExactBlock = 128;       ///< tokens of a block; only full ones are selected, the rest is the tail
+/// Tokens of a block, as many as of FFD's, so that all methods choose among the same sub-blocks. Only full ones are
+/// selected, the rest is the tail.
+inline constexpr int kExactBlock = kFfdBlock;
 inline constexpr int kExactMaxGroup = 16;     ///< query heads per KV head
 inline constexpr int kExactMaxPairs = 65535;  ///< a grid's second dimension
 inline constexpr std::int64_t kExactMaxTokens = std::int64_t{1} << 24;

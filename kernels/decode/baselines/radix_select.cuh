@@ -2,6 +2,9 @@
 // threads without sorting. Top-k: every weight is 1. Top-p: an item's weight is its share, as an integer, so that sums
 // do not depend on the order of the additions.
 //
+// It is for kernels that have shared memory for the bins: there are three passes at most, where decode/base/top_k.cuh
+// counts 33 times.
+//
 // Digits are taken from the distance to the smallest key, and from its leading bits on: scores that differ little
 // still spread over the bins, and a clear gap ends the search after one or two passes.
 #pragma once

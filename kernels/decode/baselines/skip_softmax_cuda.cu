@@ -14,14 +14,13 @@
 namespace attest {
 namespace {
 
-constexpr int kTile = 128;
-constexpr int kSkipWarps = kTile / kWarpTokens, kSkipThreads = 32 * kSkipWarps;
+constexpr int kSkipWarps = kSkipTile / kWarpTokens, kSkipThreads = 32 * kSkipWarps;
 
 struct Splits {
   int maximum;  ///< sub-sequences of a long sequence
   int* kept;    ///< [pairs, most] tiles
 
-  __device__ static int tiles(int length) { return (length + kTile - 1) / kTile; }
+  __device__ static int tiles(int length) { return (length + kSkipTile - 1) / kSkipTile; }
   __device__ int count(int length) const { return min(tiles(length), maximum); }
   __device__ int slot(int pair) const { return pair * maximum; }
 };
@@ -44,16 +43,16 @@ __global__ void __launch_bounds__(kSkipThreads)
   QueryTile<kDim> q;
   KeyTile<kDim> even, odd;
   SoftmaxState<kType, kDim> state;
-  even.load(keys, split * kTile + warp * kWarpTokens, length, lane);
-  odd.load(keys, (split + step) * kTile + warp * kWarpTokens, length, lane);
+  even.load(keys, split * kSkipTile + warp * kWarpTokens, length, lane);
+  odd.load(keys, (split + step) * kSkipTile + warp * kWarpTokens, length, lane);
   q.load(cache.queries_of(pair, call.q), cache.group, lane);
   float running[2];  // of heads lane_row and lane_row + 8
   int kept = 0, buffer = 0;
   const auto take = [&](int tile, KeyTile<kDim>& k) {
-    const int first = tile * kTile + warp * kWarpTokens, valid = length - first;
+    const int first = tile * kSkipTile + warp * kWarpTokens, valid = length - first;
     TileScores s;
     multiply_keys<kType>(q, k, s);
-    if (tile + 2 * step < tiles) k.load(keys, first + 2 * step * kTile, length, lane);
+    if (tile + 2 * step < tiles) k.load(keys, first + 2 * step * kSkipTile, length, lane);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       float& score = s[i / 4][i % 4];
@@ -115,7 +114,7 @@ void check_splits(const ExactCache& cache, int splits) {
 
 int skip_softmax_splits(const ExactCache& cache) {
   check_exact_cache(cache);
-  const int tiles = static_cast<int>((cache.max_tokens + kTile - 1) / kTile);
+  const int tiles = static_cast<int>((cache.max_tokens + kSkipTile - 1) / kSkipTile);
   return std::clamp(num_multiprocessors() / cache.pairs(), 1, tiles);
 }
 

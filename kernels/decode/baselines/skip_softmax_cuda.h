@@ -10,6 +10,8 @@
 
 namespace attest {
 
+inline constexpr int kSkipTile = 128;  ///< tokens of a tile
+
 /// Device pointers.
 struct SkipSoftmaxCall {
   const void* q = nullptr;       ///< [batch, Hq, D]
@@ -17,7 +19,7 @@ struct SkipSoftmaxCall {
   const float* sinks = nullptr;  ///< [Hq] logits of learned sinks, or null
   void* out = nullptr;           ///< [batch, Hq, D]
   float* lse = nullptr;          ///< [batch, Hq] log-sum-exp of what was not skipped, sink included
-  int* kept = nullptr;           ///< [pairs] tiles of 128 tokens, the last one included, that were not skipped
+  int* kept = nullptr;           ///< [pairs] tiles, the last one included, that were not skipped
   std::byte* scratch = nullptr;  ///< skip_softmax_scratch() bytes, aligned to 256
 };
 

@@ -141,6 +141,15 @@ TEST(CudaLayerPlan, LongestRow) {
   EXPECT_EQ(longest_row(layer_of(1, 1, {5, 30}, 64)), 31);
 }
 
+// As many rows of 1000 tokens as the elements allow, in whole groups; never none, and never more than a grid takes.
+TEST(CudaLayerPlan, GroupsAtOnceFitTheElements) {
+  const AttentionLayer layer = layer_of(2, 4, {10, 999}, 0);
+  EXPECT_EQ(groups_at_once(layer, 0), 1);
+  EXPECT_EQ(groups_at_once(layer, 7999), 1);
+  EXPECT_EQ(groups_at_once(layer, 8000), 2);
+  EXPECT_EQ(groups_at_once(layer, std::size_t{1} << 40), 32768 / 4);
+}
+
 // Spans may overlap, touch, be empty, and come in any order.
 TEST(CudaLayerPlan, SpansBecomeDisjoint) {
   Random random(6);

@@ -9,6 +9,7 @@
 #include "analysis/decode_bench/graph_timing_cuda.h"
 #include "analysis/decode_bench/reference_decode_cuda.h"
 #include "dumps/base/error.h"
+#include "kernels/decode/base/ffd_shape.h"
 #include "kernels/device/cuda_check.h"
 #include "kernels/quantize/ffd_thumbnail.h"
 #include "tests/near.h"
@@ -16,7 +17,6 @@
 namespace attest {
 namespace {
 
-constexpr int kBlock = 128;
 /// Sums of up to 1000 products in double precision.
 constexpr double kTolerance = 1e-9;
 
@@ -48,11 +48,11 @@ struct Host {
     const int dim = what.shape.head_dim;
     std::vector<float> scales(static_cast<std::size_t>(dim));
     for (std::int64_t pair = 0; pair < inputs.pairs(); ++pair)
-      for (std::int64_t block = 0; block < what.length / kBlock; ++block) {
-        const std::int64_t at = (pair * what.length + block * kBlock) * dim;
+      for (std::int64_t block = 0; block < what.length / kFfdBlock; ++block) {
+        const std::int64_t at = (pair * what.length + block * kFfdBlock) * dim;
         const FfdQuantizer quantizer{.bits = bits};
-        ffd_scales(quantizer, &k[at], kBlock, dim, scales);
-        ffd_quantize(quantizer, &k[at], kBlock, dim, scales, &thumbnail[at], &residual[at]);
+        ffd_scales(quantizer, &k[at], kFfdBlock, dim, scales);
+        ffd_quantize(quantizer, &k[at], kFfdBlock, dim, scales, &thumbnail[at], &residual[at]);
       }
   }
 
@@ -77,7 +77,7 @@ void expect_results_of_the_cpu(const KernelInputs& what, int bits) {
   stream.synchronize();
   ReferenceDecode plain(inputs, stream);
   const Host host(inputs, bits);
-  const std::int64_t length = inputs.what.length, subs = 3 * kBlock / sub_block;
+  const std::int64_t length = inputs.what.length, subs = 3 * kFfdBlock / sub_block;
   const int group = inputs.what.shape.group(), dim = inputs.what.shape.value_dim;
 
   const std::vector<double> maxima = plain.maxima(bits, sub_block);
@@ -114,14 +114,14 @@ class PlainDecodeTest : public testing::TestWithParam<std::tuple<int, ElementTyp
 
 TEST_P(PlainDecodeTest, AgreesWithTheCpu) {
   const auto [bits, type] = GetParam();
-  expect_results_of_the_cpu(shape_of(3 * kBlock + 17, type), bits);
+  expect_results_of_the_cpu(shape_of(3 * kFfdBlock + 17, type), bits);
 }
 
 // More query heads per KV head than a thread sums at once, and than the decode kernels take.
 TEST(ReferenceDecode, AgreesWithTheCpuForLargeGroups) {
   for (const int group : {16, 17, 71}) {
     SCOPED_TRACE(group);
-    KernelInputs what = shape_of(3 * kBlock + 17, ElementType::float16);
+    KernelInputs what = shape_of(3 * kFfdBlock + 17, ElementType::float16);
     what.batch = 1;
     what.shape.num_kv_heads = 1, what.shape.num_query_heads = group;
     for (const int bits : {2, 16}) expect_results_of_the_cpu(what, bits);
@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(Bits, PlainDecodeTest,
 
 TEST(ReferenceDecode, MassesAddUpToOne) {
   const CudaStream stream;
-  const DecodeInputs inputs = generated_inputs(shape_of(5 * kBlock, ElementType::float16), 1, stream);
+  const DecodeInputs inputs = generated_inputs(shape_of(5 * kFfdBlock, ElementType::float16), 1, stream);
   ReferenceDecode plain(inputs, stream);
   const std::vector<double> masses = plain.masses(64);
   ASSERT_EQ(masses.size(), static_cast<std::size_t>(inputs.rows() * 10));

@@ -1,8 +1,8 @@
 // Filling a matrix with a function of row and token.
 #include <gtest/gtest.h>
 
+#include "kernels/base/level.h"
 #include "kernels/device/fill_rows.cuh"
-#include "kernels/level.h"
 #include "tests/kernels/device_rows.h"
 
 namespace attest::test {

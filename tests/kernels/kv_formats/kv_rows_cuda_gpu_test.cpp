@@ -59,7 +59,7 @@ void expect_same_bits(const KvFormat& format, const KvRows& rows, const std::vec
       .num_tokens = count,
       .scales = gpu.upload(scales),
       .out = out,
-      .rest = rest,
+      .low = rest,
       .stream = gpu.stream};
   format.cuda(rows, on);
   const std::vector<float> found = gpu.download(out, all + kGuard), left = gpu.download(rest, all + kGuard);
@@ -89,7 +89,7 @@ void expect_same_bits(const KvFormat& format, const KvRows& rows, const std::vec
   auto* alone = gpu.arena.take<float>(all);
   DeviceKvRows without = on;
   without.out = alone;
-  without.rest = nullptr;
+  without.low = nullptr;
   format.cuda(rows, without);
   EXPECT_EQ(std::memcmp(gpu.download(alone, all).data(), found.data(), all * sizeof(float)), 0) << format.name;
 }

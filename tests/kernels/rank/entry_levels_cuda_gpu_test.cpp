@@ -190,6 +190,33 @@ TEST_F(EntryLevelsCuda, OfSharesOfTheSoftmax) {
   }
 }
 
+// Masses that fall to less than the last bit of their sum, and shares that are as close together: sums of neighbouring
+// items differ by how they were added, and some decrease along the order.
+TEST_F(EntryLevelsCuda, OfSharesThatRoundingSeparates) {
+  Random random(3);
+  Rows<float> values(24);
+  Rows<std::uint32_t> order;
+  for (std::vector<float>& row : values) {
+    for (int i = 0; i < 2040; ++i)
+      row.push_back(static_cast<float>(std::exp2(-i * 0.05) * static_cast<double>(random.below(1 << 20))));
+    order.push_back(plain_order(row));
+  }
+  std::vector<double> shares;
+  for (int bits = -40; bits <= 40; ++bits) shares.push_back(1 + 1e-6 + bits * 0x1p-52);
+  Gpu gpu;
+  const std::vector<int> counts(values.size(), 2040), query(values.size(), 0);
+  const RaggedRows<Level> levels = gpu.take_rows<Level>(counts, 2048);
+  cuda_top_p_levels({gpu.upload_rows(order, 2048).items}, gpu.upload_rows(values, 2048), ItemMass::value,
+                    {gpu.upload(shares), static_cast<int>(shares.size()), gpu.upload(query)}, levels.items, gpu.stream);
+  const Rows<Level> found = gpu.download_rows(levels);
+  for (std::size_t r = 0; r < values.size(); ++r) {
+    std::vector<Level> along;
+    for (const std::uint32_t item : order[r]) along.push_back(found[r][item]);
+    EXPECT_TRUE(std::ranges::is_sorted(along)) << "row " << r;
+    EXPECT_GT(along.back(), 30) << "row " << r << ": the shares are not about its sums";
+  }
+}
+
 // -inf is a valid estimate. Next to finite estimates it has no mass; if all are -inf, they share the mass equally.
 TEST_F(EntryLevelsCuda, OfMinusInfinity) {
   const Rows<float> values{{-kInfinity, -kInfinity, -kInfinity}, {1, -kInfinity, 1, -kInfinity}};

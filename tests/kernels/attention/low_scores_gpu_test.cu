@@ -1,7 +1,7 @@
-// The rest of a score: its double value minus a given float32 value, which need not be near the score.
+// The low part of a score: its double value minus a given float32 value, which need not be near the score.
 #include <gtest/gtest.h>
 
-#include "kernels/attention/score_rest.cuh"
+#include "kernels/attention/low_scores.cuh"
 #include "tests/kernels/device_cases.h"
 #include "tests/kernels/device_rows.h"
 
@@ -48,7 +48,7 @@ TEST_P(ScoreRest, ScorePlusRestIsTheDoubleScore) {
   }
   Rows<float> scores = any_scores(on.visible, 73), exact_low = any_scores(on.visible, 74);
   const RaggedRows<float> low = gpu.take_rows<float>(on.visible, rows.stride);
-  score_rest(rows, on.queries, on.kv, ScaledKeys{},
+  low_scores(rows, on.queries, on.kv, ScaledKeys{},
              {.limit = gpu.upload(limits),
               .scores = gpu.upload_rows(scores, rows.stride).items.data,
               .exact_low = gpu.upload_rows(exact_low, rows.stride).items.data,
@@ -99,7 +99,7 @@ TEST_P(ScoreRest, OfKeysWithTheirRest) {
   kv.keys = gpu.upload(keys);
   Rows<float> scores = any_scores(on.visible, 76);
   const RaggedRows<float> low = gpu.take_rows<float>(on.visible, on.rows.stride);
-  score_rest(on.rows, on.queries, kv, KeysWithRest{gpu.upload(rests), kv.head_dim},
+  low_scores(on.rows, on.queries, kv, KeysWithLow{gpu.upload(rests), kv.head_dim},
              {.scores = gpu.upload_rows(scores, on.rows.stride).items.data, .low = low.items.data}, gpu.stream);
   const Rows<float> found = gpu.download_rows(low);
   for (int r = 0; r < on.rows.num_rows; ++r) {

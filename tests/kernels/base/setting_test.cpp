@@ -1,5 +1,5 @@
 // The table of setting kinds, and resolving a setting for a query.
-#include "kernels/setting.h"
+#include "kernels/base/setting.h"
 
 #include <gtest/gtest.h>
 

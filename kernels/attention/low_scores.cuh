@@ -1,6 +1,6 @@
-// Float32 rounding error of scores (double score minus float32 score), for short rows. The CPU's scores are double. In
-// a short row, a single pair of blocks that float32 ties or swaps changes the rank correlation visibly. Short rows are
-// cheap enough to recompute their products in double on CUDA cores.
+// The low part of scores, which their float32 lacks (double score minus float32 score), for short rows. The CPU's
+// scores are double. In a short row, a single pair of blocks that float32 ties or swaps changes the rank correlation
+// visibly. Short rows are cheap enough to recompute their products in double on CUDA cores.
 #pragma once
 
 #include <type_traits>
@@ -11,26 +11,25 @@
 
 namespace attest {
 
-/// Float32 keys, and what rounding them to float32 left: the scores are those of the sum, which is nearly a double.
-struct KeysWithRest {
-  const float* rest = nullptr;  ///< as the keys, [heads, tokens, head_dim]
+/// Float32 keys, and their low part, which float32 lacks: the scores are those of the sum, which is nearly a double.
+struct KeysWithLow {
+  const float* low = nullptr;  ///< as the keys, [heads, tokens, head_dim]
   int head_dim = 0;
 
   __device__ void operator()(const KeyPlace& place, float (&)[kOctet], float (&residual)[kOctet]) const {
-    load_octet(ElementType::float32, rest, place.key * head_dim + place.channel, head_dim - place.channel, head_dim,
+    load_octet(ElementType::float32, low, place.key * head_dim + place.channel, head_dim - place.channel, head_dim,
                residual);
   }
 };
 
-namespace score_rest_detail {
+namespace low_scores_detail {
 
 inline constexpr int kThreads = 256;
 
 /// One warp per token; it loops over the rows of the batch.
 template <class Form>
-__global__ void __launch_bounds__(kThreads)
-    score_rounding_error_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries, const Form form,
-                                ScoreTargets targets) {
+__global__ void __launch_bounds__(kThreads) low_scores_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries,
+                                                              const Form form, ScoreTargets targets) {
   const RowBatch batch = rows.batches[blockIdx.y];
   const int token = (blockIdx.x * kThreads + static_cast<int>(threadIdx.x)) / 32,
             lane = static_cast<int>(threadIdx.x) % 32;
@@ -52,7 +51,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int i = 0; i < kOctet; ++i) {
         double wide = static_cast<double>(key[i]);
-        if constexpr (std::is_same_v<Form, KeysWithRest>) wide += static_cast<double>(residual[i]);
+        if constexpr (std::is_same_v<Form, KeysWithLow>) wide += static_cast<double>(residual[i]);
         if (channel + i < kv.head_dim) dot += static_cast<double>(query[i]) * wide;
       }
     }
@@ -64,16 +63,16 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-}  // namespace score_rest_detail
+}  // namespace low_scores_detail
 
 /// Fills targets.low. targets.scores must already be computed.
 template <class Form>
-void score_rest(const DeviceRows& rows, const QueryParts& queries, const DeviceKeyValues& kv, const Form& form,
+void low_scores(const DeviceRows& rows, const QueryParts& queries, const DeviceKeyValues& kv, const Form& form,
                 const ScoreTargets& targets, cudaStream_t stream) {
-  using namespace score_rest_detail;
+  using namespace low_scores_detail;
   const dim3 grid((rows.max_length + kThreads / 32 - 1) / (kThreads / 32), rows.num_batches);
-  score_rounding_error_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, queries.values, form, targets);
-  ATTEST_CUDA_LAUNCHED(score_rounding_error_kernel);
+  low_scores_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, queries.values, form, targets);
+  ATTEST_CUDA_LAUNCHED(low_scores_kernel);
 }
 
 }  // namespace attest

@@ -1,5 +1,5 @@
 // Bounds of the scan error and false negatives against plain loops over the formulas, for every case and kind of ffd.
-#include "analysis/layer/scan_bound.h"
+#include "experiments/study_view/scan_bound.h"
 
 #include <gtest/gtest.h>
 

@@ -31,6 +31,9 @@ inline constexpr SettingKindInfo kSettingKinds[] = {
 constexpr const SettingKindInfo& info_of(SettingKind kind) { return kSettingKinds[static_cast<std::size_t>(kind)]; }
 constexpr std::string_view name_of(SettingKind kind) { return info_of(kind).name; }
 
+/// No grid has more settings: a GPU counts those of a row in the shared memory of one thread block.
+inline constexpr int kMaxSettings = 1000;
+
 /// One point of a grid. A budget is in tokens, or in per cent of the visible keys; a delta may be infinite.
 struct Setting {
   double value = 0;

@@ -1,4 +1,5 @@
-// Name, axes, unit and direction of a metric. Result arrays, tables and documents are generated from this.
+// Name, axes, unit and direction of a metric. Result arrays, tables and documents are generated from this. It is here,
+// and not with the metrics of analysis/, because a selector describes its own metrics with it.
 #pragma once
 
 #include <cstdint>

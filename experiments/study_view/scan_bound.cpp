@@ -1,5 +1,5 @@
 // Bounds and measured tails by KV head and batch of queries, with the kernels of the study.
-#include "analysis/layer/scan_bound.h"
+#include "experiments/study_view/scan_bound.h"
 
 #include <algorithm>
 #include <cmath>

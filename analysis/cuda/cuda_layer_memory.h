@@ -1,0 +1,75 @@
+// Where the device memory of a study goes: two slots for inputs, the stores of layers that arrive as a whole, and the
+// rest to scratch memory, of which a second stream may have a share.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+
+#include "analysis/cuda/cuda_layer_store.h"
+#include "dumps/attention_layer.h"
+#include "kernels/device/buffers.h"
+#include "kernels/device/device_arena.h"
+#include "kernels/device/stream.h"
+
+namespace attest {
+
+/// One layer is computed while the next is copied.
+inline constexpr int kLayersSubmitted = 2;
+
+/// Bytes of all queries of a layer, and of the keys and of the values of one KV head.
+struct LayerBytes {
+  explicit LayerBytes(const AttentionLayer& layer);
+  std::size_t q, k, v;
+};
+
+/// Device copies of a layer's queries and, without a store, of the keys and values of a range of KV heads. `copied`:
+/// the copy is complete. `free`: the kernels that read the slot have finished.
+struct InputSlot {
+  DeviceBuffer q, k, v;
+  CudaEvent copied, free;
+};
+
+class CudaLayerMemory {
+ public:
+  /// `bytes`: what may be used in all.
+  CudaLayerMemory(std::size_t bytes, bool second_lane);
+
+  /// What the stores of kLayersSubmitted + 1 layers take: at most a quarter of the memory.
+  const std::shared_ptr<CudaStoreRoom>& stores() const { return stores_; }
+
+  /// The most KV heads of a layer whose keys and values fit in a slot; at least one. Both slots take half of the
+  /// memory, with what stores have taken.
+  int heads_per_slot(const AttentionLayer& layer) const;
+  /// Sizes the slots for `heads` KV heads, and leaves the rest to scratch memory. `stores`: what the stores of such
+  /// layers take. Throws DeviceError if that is too much. `idle`: no layer is submitted; once `stream` has ended,
+  /// scratch memory that came in pieces is then made one.
+  void size_for(const AttentionLayer& layer, int heads, std::size_t stores, bool idle, const CudaStream& stream);
+  /// The slots take turns.
+  InputSlot& next_slot();
+
+  DeviceArena& scratch() { return arena_; }
+  DeviceArena& second_scratch() { return second_arena_; }
+  bool has_second_lane() const { return second_lane_; }
+  /// Gives the memory of the second lane to the first. The device must be idle.
+  void drop_second_lane();
+
+  /// How many (row, token) pairs a chunk may have. The first call takes the scratch memory that this layer needs.
+  std::size_t max_elements(const AttentionLayer& layer);
+  /// What max_elements() is from now on, after a chunk that did not fit.
+  void limit_elements(std::size_t elements) { max_elements_ = elements; }
+
+ private:
+  void limit_arenas();
+
+  const std::size_t bytes_;
+  const std::shared_ptr<CudaStoreRoom> stores_ = std::make_shared<CudaStoreRoom>();
+  std::array<InputSlot, 2> slots_;
+  std::size_t next_slot_ = 0;
+  bool second_lane_;
+  std::size_t scratch_ = 0;  ///< bytes of both arenas
+  DeviceArena arena_, second_arena_;
+  std::size_t max_elements_ = 0;  ///< 0: not known yet
+};
+
+}  // namespace attest

@@ -1,0 +1,80 @@
+// Shares of the device memory: slots for inputs, stores, and scratch memory of one or two lanes.
+#include <gtest/gtest.h>
+
+#include "analysis/cuda/cuda_layer_memory.h"
+#include "analysis/cuda/cuda_layer_plan.h"
+#include "dumps/base/error.h"
+#include "tests/kernels/device_rows.h"
+
+namespace attest::test {
+namespace {
+
+constexpr std::size_t kQuery = 2 * 8 * 64 * 2, kKey = 1024 * 64 * 2, kValue = 1024 * 32 * 2, kBoth = kKey + kValue;
+
+AttentionLayer four_heads() {
+  AttentionLayer layer;
+  layer.shape = {8, 4, 64, 32};
+  layer.element_type = ElementType::bfloat16;
+  layer.query_positions = {100, 1023};
+  layer.num_tokens = 1024;
+  return layer;
+}
+
+class CudaLayerMemoryTest : public OnGpu {
+ protected:
+  const AttentionLayer layer_ = four_heads();
+};
+
+TEST_F(CudaLayerMemoryTest, BytesOfALayer) {
+  const LayerBytes bytes(layer_);
+  EXPECT_EQ(bytes.q, kQuery);
+  EXPECT_EQ(bytes.k, kKey);
+  EXPECT_EQ(bytes.v, kValue);
+}
+
+TEST_F(CudaLayerMemoryTest, SlotsTakeHalfWithTheStores) {
+  CudaLayerMemory memory(12 * kBoth, false);
+  EXPECT_EQ(memory.stores()->max_per_store, kBoth);
+  EXPECT_EQ(memory.heads_per_slot(layer_), 3);
+  memory.stores()->taken = 2 * kBoth;
+  EXPECT_EQ(memory.heads_per_slot(layer_), 2);
+  memory.stores()->taken = 12 * kBoth;
+  EXPECT_EQ(memory.heads_per_slot(layer_), 1);
+  EXPECT_EQ(CudaLayerMemory(100 * kBoth, false).heads_per_slot(layer_), 4);
+}
+
+TEST_F(CudaLayerMemoryTest, ScratchIsTheRest) {
+  const CudaStream stream;
+  CudaLayerMemory memory(12 * kBoth, true);
+  memory.size_for(layer_, 3, 0, true, stream);
+  InputSlot &one = memory.next_slot(), &other = memory.next_slot();
+  EXPECT_NE(&one, &other);
+  EXPECT_EQ(&memory.next_slot(), &one);
+  for (const InputSlot* slot : {&one, &other}) {
+    EXPECT_EQ(slot->q.size(), kQuery);
+    EXPECT_EQ(slot->k.size(), 3 * kKey);
+    EXPECT_EQ(slot->v.size(), 3 * kValue);
+  }
+  const std::size_t rest = 12 * kBoth - 2 * (kQuery + 3 * kBoth);
+  EXPECT_EQ(memory.second_scratch().limit(), rest / 3);
+  EXPECT_EQ(memory.scratch().limit(), rest - rest / 3);
+  EXPECT_EQ(memory.max_elements(layer_), (rest - rest / 3) / kBytesPerElement);
+  memory.limit_elements(77);
+  EXPECT_EQ(memory.max_elements(layer_), 77);
+  memory.drop_second_lane();
+  EXPECT_FALSE(memory.has_second_lane());
+  EXPECT_EQ(memory.scratch().limit(), rest);
+  memory.size_for(layer_, 1, 5 * kBoth, true, stream);  // the slots stay as large as they were
+  EXPECT_EQ(memory.scratch().limit(), rest - 5 * kBoth);
+}
+
+TEST_F(CudaLayerMemoryTest, TwoSlotsMustFit) {
+  const CudaStream stream;
+  CudaLayerMemory memory(2 * (kQuery + kBoth), false);
+  memory.size_for(layer_, 1, 0, true, stream);
+  EXPECT_EQ(memory.scratch().limit(), 0);
+  EXPECT_THROW(memory.size_for(layer_, 1, 1, true, stream), DeviceError);
+}
+
+}  // namespace
+}  // namespace attest::test
