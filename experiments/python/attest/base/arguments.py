@@ -2,8 +2,8 @@
 import argparse
 import re
 
-from .command import print_report
 from .errors import UsageError
+from .printing import print_report
 
 ABOVE_0 = "0*[1-9][0-9]*"
 

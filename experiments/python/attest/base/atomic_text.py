@@ -2,8 +2,8 @@
 import contextlib
 import os
 
-from .command import remove_temporary, temporary_beside
 from .errors import OutputError
+from .temporary import remove_temporary, temporary_beside
 
 
 @contextlib.contextmanager

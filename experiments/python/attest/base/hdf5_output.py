@@ -6,11 +6,12 @@ import re
 
 import h5py
 
-from .command import end_interruptions, raise_if_interrupted, remove_temporary, temporary_beside
 from .errors import OutputError, first_line
 from .files import kind_of
+from .interrupt import end_interruptions, raise_if_interrupted
 from .output_check import fail_existing
 from .stored_text import storable
+from .temporary import remove_temporary, temporary_beside
 
 
 def creation_properties(kind):

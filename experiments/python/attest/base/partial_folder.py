@@ -1,11 +1,7 @@
-"""The folder NAME.partial of what a command has not finished: what it is made of, and files for each finished prompt.
-
-    NAME.json        what decides the output, which --resume must agree with; when it was begun, and the command
-    dump-N.h5        the dump of prompt N alone
-    prompt-N.json    the outcomes of prompt N, by attest tasks
-    prompt-N.h5, prompt-N.rank-P-T.h5, prompt-N.refused   of prompt N, by the plugin of vLLM
-    lock             held by the process that works here; the system drops it when that process dies
-"""
+"""The folder NAME.partial of what a command has not finished. Beside the files of finished prompts, which the command
+names, it holds a description and a lock. The description, a file of JSON, has what decides the output, which --resume
+must agree with, and a record of the process that began it. The lock is held by the process that works here; the system
+drops it when that process dies."""
 import contextlib
 import fcntl
 import json
@@ -13,6 +9,7 @@ import os
 import pathlib
 import re
 
+from . import temporary
 from .atomic_text import atomic_text
 from .errors import InputError, OutputError, UsageError, first_line
 from .files import InputFile, kind_of
@@ -22,8 +19,6 @@ LOCK = "lock"
 MOST_BYTES = 16 << 20  # of a file of JSON
 MOST_TEXT = 100_000  # characters of a record
 START_OVER = "start over with --force instead of --resume"
-OURS = re.compile(r"(?:tasks|capture)\.json|prompt-\d+\.json|dump-\d+\.h5|\.attest-[0-9a-f]{16}\.part|lock|"
-                  r"prompt-\d+(?:\.rank-\d+-\d+)?\.h5|(?:prompt-\d+|engine)\.refused")
 
 
 def folder_of(output):
@@ -71,7 +66,8 @@ class PartialFolder:
     """`number` counts prompts from 0. Use it in a `with`, at whose end the lock is given back; the folder stays if a
     prompt is finished."""
     begun = None  # name of the description
-    finished_prefix = "dump-"  # of the names of files that finished prompts have
+    files = None  # pattern of the names of all others that the command writes here; the rest is not ours to remove
+    finished_prefix = None  # of the names of files that finished prompts have; or a tuple of them
     what = None  # in messages: "unfinished outcomes"
 
     def __init__(self, output, resume, force):
@@ -142,7 +138,7 @@ class PartialFolder:
     def _remove_files(self):
         """What was begun goes first: without it the others count for nothing."""
         for name in sorted(os.listdir(self.folder), key=lambda name: name != self.begun):
-            if OURS.fullmatch(name) and name != LOCK:
+            if name == self.begun or re.fullmatch(f"{self.files}|{temporary.PATTERN}", name):
                 try:
                     os.unlink(self.folder / name)
                 except OSError as error:

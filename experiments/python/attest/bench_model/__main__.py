@@ -6,9 +6,11 @@ import sys
 from ..base.arguments import Parser
 from ..base.atomic_text import atomic_text
 from ..base.clock import utc_now
-from ..base.command import end_interruptions, end_process, print_report, run_command
+from ..base.command import end_process, run_command
 from ..base.errors import OutputError, first_line
+from ..base.interrupt import end_interruptions
 from ..base.output_check import refuse_existing, refuse_inputs
+from ..base.printing import print_report
 from ..base.progress import say
 from ..capture.model import files_of_model
 

@@ -5,8 +5,8 @@ import statistics
 
 import torch
 
-from ..base.command import json_text
 from ..base.errors import printable
+from ..base.printing import json_text
 
 FORMAT, VERSION = "attest-model-bench", 1
 BASELINES = {"flash": "sdpa_flash", "cudnn": "sdpa_cudnn"}

@@ -3,7 +3,8 @@ import json
 import logging
 import sys
 
-from ..base.command import NOTHING_WRITTEN, end_process, json_text, print_report, run_command
+from ..base.command import NOTHING_WRITTEN, end_process, run_command
+from ..base.printing import json_text, print_report
 from ..base.progress import Progress
 from . import executors
 from .study import Study

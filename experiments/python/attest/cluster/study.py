@@ -9,8 +9,8 @@ import subprocess
 import sys
 import tempfile
 
-from ..base.command import raise_if_interrupted
 from ..base.errors import OutputError, first_line
+from ..base.interrupt import raise_if_interrupted
 from ..base.program import ProgramError, program
 from .chunk import ChunkError, compute
 

@@ -1,7 +1,7 @@
 """What `attest import` says of the dump that it has written."""
 import os
 
-from ..base.command import json_text, print_report
+from ..base.printing import json_text, print_report
 from ..base.errors import printable
 
 
