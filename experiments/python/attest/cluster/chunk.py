@@ -1,4 +1,5 @@
 """What a worker does: computes some units of a study with the program of its machine, and returns them as bytes."""
+import contextlib
 import itertools
 import os
 import pathlib
@@ -11,13 +12,24 @@ import time
 from ..base.errors import AttestError, printable
 from ..base.program import ProgramError, program
 
-
 running = set()  # processes that threads of this one have started
 # How many threads of this process compute chunks, and share the machine's processors and GPUs as ranks do. A slot of
 # any other worker is one thread.
 slots = None
 kept = None  # a folder: the client is this process, and is given files there instead of bytes
 thread, numbers = threading.local(), itertools.count()
+
+
+@contextlib.contextmanager
+def computed_here(count):
+    """In the block `count` threads of this process compute chunks."""
+    global slots, kept
+    with tempfile.TemporaryDirectory(prefix="attest-chunks-") as folder:
+        slots, kept = count, folder
+        try:
+            yield
+        finally:
+            slots = kept = None
 
 
 def end_processes():

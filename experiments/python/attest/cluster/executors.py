@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import re
-import tempfile
 import threading
 
 from ..base.errors import OutputError, UsageError, first_line
@@ -37,9 +36,9 @@ def dask(place, say):
             if local := re.fullmatch(r"local:([1-9]\d*)", place):
                 # Threads do: each starts a process of the program.
                 stack.enter_context(config.set(LOCAL))
-                chunk.slots = int(local[1])
-                chunk.kept = stack.enter_context(tempfile.TemporaryDirectory(prefix="attest-chunks-"))
-                cluster = LocalCluster(n_workers=1, threads_per_worker=chunk.slots, processes=False,
+                slots = int(local[1])
+                stack.enter_context(chunk.computed_here(slots))
+                cluster = LocalCluster(n_workers=1, threads_per_worker=slots, processes=False,
                                        dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL)
                 client = stack.enter_context(Client(stack.enter_context(cluster)))
                 stack.callback(chunk.end_processes)

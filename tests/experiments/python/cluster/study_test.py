@@ -7,11 +7,11 @@ import threading
 import pytest
 
 import attest.cluster
-import attest.cluster.chunk
 from attest.base.errors import OutputError, UsageError
+from attest.base.program import ProgramError
+from attest.cluster import chunk
 from attest.cluster.chunk import ChunkError, units_text
 from attest.cluster.executors import JobExecutor, slurm, slurm_parameters
-from attest.base.program import ProgramError
 from attest_program import run_attest
 
 PROGRAM = r'''#!/usr/bin/env python3
@@ -79,17 +79,18 @@ def test_every_unit_comes_back_once(folder, slots):
     assert seen[0] == (0, 24) and seen[-1] == (24, 24) and seen == sorted(seen)
 
 
-def test_threads_that_share_this_machines_gpus_are_ranks_to_the_program(folder, monkeypatch):
-    monkeypatch.setattr(attest.cluster.chunk, "slots", 3)
+def test_threads_that_share_this_machines_gpus_are_ranks_to_the_program(folder):
     barrier = threading.Barrier(3)
 
     def rank(_):
         barrier.wait()  # so that each thread has one
-        return attest.cluster.chunk.environment()["RANK"]
+        return chunk.environment()["RANK"]
 
-    with concurrent.futures.ThreadPoolExecutor(3) as executor:
-        assert len(set(executor.map(rank, range(3)))) == 3
+    with chunk.computed_here(3), concurrent.futures.ThreadPoolExecutor(3) as executor:
+        shared = chunk.kept
+        assert len(set(executor.map(rank, range(3)))) == 3 and os.path.isdir(shared)
         attest.cluster.run(executor, ["d.h5"], "r.h5", slots=3)
+    assert chunk.environment() is None and chunk.kept is None and not os.path.exists(shared)
     ranks = set((folder / "ranks").read_text().splitlines())
     assert "- - - -" in ranks and ranks - {"- - - -"} <= {f"{rank} {rank} 3 3" for rank in range(3)} and len(ranks) > 1
 
@@ -97,13 +98,12 @@ def test_threads_that_share_this_machines_gpus_are_ranks_to_the_program(folder, 
 def test_options_become_words(folder):
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
         attest.cluster.run(executor, ["d.h5", "e.h5"], "r.h5", selector=["ffd", "quest"], delta="1:3:1",
-                           skip_bad_layers=True,
-                           with_dense_layers=False, threads=2)
+                           skip_bad_layers=True, with_dense_layers=False, threads=2)
     options = ["--selector=ffd", "--selector=quest", "--delta=1:3:1", "--skip-bad-layers", "--threads=2"]
     take = ["--json", "--quiet", "run", "d.h5", "e.h5", *options, "-o", "r.h5"]
     assert calls(folder)[0] == [*take, "--take"] and [*take, "--resume", "--take", "-"] in calls(folder)
-    chunk = next(words for words in calls(folder) if "--chunk" in words)
-    assert chunk[:8] == ["run", "d.h5", "e.h5", *options] and chunk[8:10] == ["--units", "0"]
+    words = next(words for words in calls(folder) if "--chunk" in words)
+    assert words[:8] == ["run", "d.h5", "e.h5", *options] and words[8:10] == ["--units", "0"]
 
 
 def test_a_worker_that_fails_ends_the_study_with_its_sentence(folder):
@@ -151,16 +151,14 @@ def test_workers_that_are_gone_are_one_sentence(folder, error, cause):
             future.set_exception(error)
             return future
 
-    with pytest.raises(OutputError, match=f"^the workers are gone \\({cause}\\) with 0 of 24 layers finished; the same "
-                                          "command "
-                                          "with --resume goes on$"):
+    sentence = "with 0 of 24 layers finished; the same command with --resume goes on"
+    with pytest.raises(OutputError, match=f"^the workers are gone \\({cause}\\) {sentence}$"):
         attest.cluster.run(Dead(), ["d.h5"], "r.h5")
 
 
 def test_a_folder_that_a_worker_lacks(folder):
-    from attest.cluster.chunk import compute
     with pytest.raises(ChunkError, match="has no folder /no/such, where the command was given"):
-        compute(["d.h5"], (0,), "/no/such")
+        chunk.compute(["d.h5"], (0,), "/no/such")
 
 
 def test_jobs_that_are_asked_become_futures(folder, monkeypatch):
@@ -266,9 +264,8 @@ def test_an_mpi4py_without_a_library_is_one_sentence(error, tmp_path):
     done = run_attest("run", "d.h5", "-o", "r.h5", "--selector", "exact", "--mpi", cwd=tmp_path / "out",
                       env=os.environ | {"PYTHONPATH": places})
     assert (done.returncode, done.stdout) == (5, "") and not any((tmp_path / "out").iterdir())
-    assert done.stderr == (
-        "attest: --mpi: no MPI library can be loaded (mpi4py: cannot load MPI library); install one, such as Debian's "
-                           "libopenmpi3\n")
+    assert done.stderr == ("attest: --mpi: no MPI library can be loaded (mpi4py: cannot load MPI library); "
+                           "install one, such as Debian's libopenmpi3\n")
 
 
 def test_parameters_of_slurm():
