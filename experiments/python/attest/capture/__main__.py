@@ -9,11 +9,12 @@ import sys
 from ..base.clock import utc_now
 from ..base.command import end_process, interruption_of, run_command
 from ..base.output_check import refuse_inputs
-from ..base.partial_folder import PartialFolder, folder_of
+from ..base.partial_folder import folder_of
 from ..base.places import code_digest
 from ..base.progress import say as say_line
 from .model import files_of_model, load_model, load_tokenizer, refuse_missing_checkpoint
 from .options import parse
+from .partial import PartialCapture
 from .prompts import read_prompts, refuse_same_names, tokenize
 from .record import capture_prompt, provenance, write_header
 
@@ -75,10 +76,6 @@ class Samples:
     def write_header(self, writer, source, created):
         """Attributes of the root, after the samples: the geometry is known then."""
         write_header(writer, self.options, self.model, self.config, self.capture, source, created)
-
-
-class PartialCapture(PartialFolder):
-    begun, what = "capture.json", "an unfinished capture"
 
 
 def unfinished(options):

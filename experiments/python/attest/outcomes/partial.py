@@ -7,7 +7,8 @@ from .prompt import PromptOutcomes
 
 
 class PartialOutcomes(PartialFolder):
-    begun, finished_prefix, what = "tasks.json", "prompt-", "unfinished outcomes"
+    begun, what, finished_prefix = "tasks.json", "unfinished outcomes", "prompt-"
+    files = r"prompt-\d+\.json|dump-\d+\.h5"
 
     def finished(self, number, name, num_runs, with_dump):
         """The outcomes of a prompt, or None if it is to be answered."""

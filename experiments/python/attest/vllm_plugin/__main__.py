@@ -11,18 +11,14 @@ from ..base.command import end_process, interruption_of, run_command
 from ..base.errors import InputError, UsageError, first_line
 from ..base.inspected import ADVICE, refuse_bad_dump
 from ..base.output_check import refuse_inputs
-from ..base.partial_folder import PartialFolder
 from ..base.places import code_digest
 from ..base.progress import say as say_line
 from ..capture.model import files_of_model, load_tokenizer, refuse_missing_checkpoint
+from ..capture.partial import PartialCapture
 from ..capture.prompts import layers_of, read_prompts, refuse_same_names, tokenize
 from ..capture.record import choose_queries
 from .options import parse
 from .settings import ARGUMENT, PREFIX
-
-
-class PartialCapture(PartialFolder):
-    begun, what, finished_prefix = "capture.json", "an unfinished capture", "prompt-"
 
 
 def run(options, say):

@@ -5,6 +5,7 @@ import pytest
 
 from attest.base.errors import InputError, OutputError, UsageError
 from attest.base.partial_folder import first_difference
+from attest.capture.partial import PartialCapture
 from attest.outcomes.partial import PartialOutcomes
 from attest.outcomes.prompt import Outcome, PromptOutcomes
 
@@ -104,6 +105,22 @@ def test_a_long_name_in_a_description_is_cut(tmp_path):
 def test_nothing_is_left_of_what_finished_no_prompt(tmp_path):
     begin(tmp_path / "t", finish=False)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind, ours", [
+    (PartialOutcomes, ["tasks.json", "prompt-0.json", "dump-12.h5"]),
+    (PartialCapture, ["capture.json", "dump-3.h5", "prompt-0.h5", "prompt-0.rank-0-1.h5", "prompt-1.refused",
+                      "engine.refused"])])
+def test_files_of_others_stay(tmp_path, kind, ours):
+    folder, others = tmp_path / "t.partial", {"notes.txt", "dump-x.h5", "prompt-0.json.bak", "my-dump-0.h5"}
+    folder.mkdir()
+    for name in [*ours, *others, ".attest-0123456789abcdef.part"]:
+        (folder / name).write_text("")
+    with kind(tmp_path / "t", False, True) as partial:  # --force
+        assert set(os.listdir(folder)) == {"lock", *others}
+        (folder / ours[1]).write_text("")
+        partial.remove()
+    assert set(os.listdir(folder)) == others
 
 
 def test_what_cannot_be_removed_is_named(tmp_path):
