@@ -6,7 +6,8 @@ import random
 import import_mutation
 import pytest
 from attest.base.errors import InputError, UsageError, printable
-from attest.capture.prompts import ByteTokenizer, read_prompts, tokenize
+from attest.capture.prompt_files import read_prompts
+from attest.capture.prompt_tokens import ByteTokenizer, tokenize
 from attest.outcomes.file import write_outcomes
 from attest.outcomes.partial import PartialOutcomes
 from attest.outcomes.prompt import Outcome, PromptOutcomes

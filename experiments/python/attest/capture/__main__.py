@@ -15,7 +15,8 @@ from ..base.progress import say as say_line
 from .model import files_of_model, load_model, load_tokenizer, refuse_missing_checkpoint
 from .options import parse
 from .partial import PartialCapture
-from .prompts import read_prompts, refuse_same_names, tokenize
+from .prompt_files import read_prompts, refuse_same_names
+from .prompt_tokens import tokenize
 from .record import capture_prompt, provenance, write_header
 
 

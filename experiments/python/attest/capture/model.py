@@ -8,7 +8,7 @@ import sys
 
 from ..base.errors import InputError, OutputError, UsageError, first_line
 from ..base.progress import say
-from .prompts import ByteTokenizer
+from .prompt_tokens import ByteTokenizer
 
 
 def refuse_missing_folder(name, option=""):

@@ -6,7 +6,7 @@ import time
 from ..base.errors import InputError
 from ..base.stored_text import storable
 from .model import length_warning, model_name, refuse_unknown_tokens, rope_parameters, vocabulary_of
-from .prompts import layers_of
+from .prompt_files import layers_of
 
 
 def choose_queries(options, prompt, tokenized):

@@ -7,7 +7,8 @@ from ..base.dump_writer import rounded_bits
 from ..base.errors import InputError
 from ..capture.model import refuse_unknown_tokens
 from ..capture.one_kind import refuse_other_kinds
-from ..capture.prompts import ByteTokenizer, layers_of, tokenize
+from ..capture.prompt_files import layers_of
+from ..capture.prompt_tokens import ByteTokenizer, tokenize
 from ..capture.record import choose_queries, report_line, report_of_answer
 from .model import LlamaModel, version
 from .tokenizer import GgufTokenizer

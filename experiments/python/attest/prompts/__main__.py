@@ -7,11 +7,11 @@ from ..base.command import end_process, run_command
 from ..base.errors import printable
 from ..base.output_check import refuse_inputs
 from ..capture.model import pretrained_tokenizer, refuse_missing_folder
-from ..capture.prompts import ByteTokenizer
+from ..capture.prompt_tokens import ByteTokenizer
 from .arguments import length_list, task_list, token_id
 from .families import TASKS
 from .haystack import SOURCES, Haystack
-from .prompts import make_prompts, write_prompts
+from .make_prompts import make_prompts, write_prompts
 
 
 def tokenizer_of_prompts(options):

@@ -18,7 +18,7 @@ from ..base.program import program
 from ..base.progress import say
 from ..capture.model import files_of_model, length_warning, load_model, load_tokenizer, model_name
 from ..capture.model import refuse_missing_checkpoint, refuse_unknown_tokens, vocabulary_of
-from ..capture.prompts import tokenize
+from ..capture.prompt_tokens import tokenize
 from ..capture.record import provenance
 from .options import parse
 from .plan import made_prompts, prompts_of_file

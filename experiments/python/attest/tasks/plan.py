@@ -3,10 +3,10 @@ import hashlib
 from dataclasses import dataclass
 from typing import Callable
 
-from ..capture.prompts import read_prompts, refuse_same_names
+from ..capture.prompt_files import read_prompts, refuse_same_names
 from ..prompts.families import TASKS
 from ..prompts.haystack import Haystack
-from ..prompts.prompts import as_line, make_prompt, prompt_name
+from ..prompts.make_prompts import as_line, make_prompt, prompt_name
 
 DEFAULT_LENGTHS = [4096]
 

@@ -15,7 +15,8 @@ from ..base.places import code_digest
 from ..base.progress import say as say_line
 from ..capture.model import files_of_model, load_tokenizer, refuse_missing_checkpoint
 from ..capture.partial import PartialCapture
-from ..capture.prompts import layers_of, read_prompts, refuse_same_names, tokenize
+from ..capture.prompt_files import layers_of, read_prompts, refuse_same_names
+from ..capture.prompt_tokens import tokenize
 from ..capture.record import choose_queries
 from .options import parse
 from .settings import ARGUMENT, PREFIX

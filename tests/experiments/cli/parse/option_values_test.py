@@ -122,7 +122,7 @@ COMMANDS = {
     "demo": ([], [{"--output": ("a folder's name", ["''"])}, COMMON]),
 }
 ELSEWHERE = {
-    "prompts": "../../python/prompts/make_tasks_torch_test.py",
+    "prompts": "../../python/prompts/prompts_command_test.py",
     "capture": "../../python/capture/capture_refusals_torch_test.py",
     "tasks": "../../python/tasks/task_options_torch_test.py", "report": "../../commands/report_test.py",
     "weights": "../../commands/weights_test.py", "table": "../../commands/table_test.py",

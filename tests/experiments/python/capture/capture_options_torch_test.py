@@ -14,7 +14,8 @@ from capture_models import (
     T, token_ids, write_prompts)  # noqa: F401 (models is a fixture)
 from attest.capture import __main__ as capture
 from attest.capture import softmax_attention
-from attest.capture.prompts import read_prompts, tokenize
+from attest.capture.prompt_files import read_prompts
+from attest.capture.prompt_tokens import tokenize
 from near import MODEL, assert_near
 
 
@@ -113,7 +114,7 @@ def test_spans_through_a_real_tokenizer(chat, tmp_path):
 
 
 def test_bytes_are_decoded_without_special_tokens():
-    from attest.capture.prompts import ByteTokenizer
+    from attest.capture.prompt_tokens import ByteTokenizer
 
     assert ByteTokenizer(256).decode([256, *"aü".encode(), 0xC3, 257], skip_special_tokens=True) == "aü\ufffd"
 

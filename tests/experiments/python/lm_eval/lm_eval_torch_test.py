@@ -21,7 +21,7 @@ import lm_eval
 from attest.lm_eval import __main__ as lm_eval_attest
 from lm_eval.tasks import TaskManager
 from attest.base.errors import InputError
-from attest.capture.prompts import ByteTokenizer
+from attest.capture.prompt_tokens import ByteTokenizer
 from attest.lm_eval.byte_tokenizer import byte_tokenizer
 from attest.lm_eval.model import SelectorLM
 

@@ -7,7 +7,7 @@ import random
 from ..base.atomic_text import atomic_text
 from ..base.errors import UsageError
 from ..base.output_check import refuse_existing
-from ..capture.prompts import Prompt
+from ..capture.prompt_files import Prompt
 from .families import TASKS
 from .text import filled_to
 
@@ -105,7 +105,7 @@ def make_prompts(tasks, lengths, count, tokenizer, haystack, seed=0):
 
 
 def as_line(prompt):
-    """A prompt as a line that read_prompts of capture/prompts.py reads back."""
+    """A prompt as a line that read_prompts of capture/prompt_files.py reads back."""
     fields = {"name": prompt.name, "task": prompt.task, "document": prompt.document, "text": prompt.text,
               "tokens": prompt.tokens, "answer": prompt.answer, "spans": prompt.spans or None,
               "span_labels": prompt.span_labels, "question": prompt.question,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from task_tokenizers import HAYSTACK
+from prompt_tokenizers import HAYSTACK
 from attest.prompts.episode import Episode, Line, line_with
 from attest.prompts.text import filled_to, lay_out
 

@@ -9,12 +9,13 @@ import sys
 
 import pytest
 
-from task_tokenizers import HAYSTACK, TOKENIZERS
-from attest.capture.prompts import Prompt, read_prompts, tokenize
+from prompt_tokenizers import BYTES, HAYSTACK, TOKENIZERS, tokenizer_of
 from attest.base.errors import OutputError, UsageError
-from attest.prompts.haystack import Haystack
+from attest.capture.prompt_files import Prompt, read_prompts
+from attest.capture.prompt_tokens import tokenize
 from attest.prompts.families import TASKS
-from attest.prompts.prompts import as_line, join_answer, make_prompt, make_prompts, write_prompts
+from attest.prompts.haystack import Haystack
+from attest.prompts.make_prompts import as_line, join_answer, make_prompt, make_prompts, write_prompts
 
 EACH = [(task, tokenizer) for task in TASKS for tokenizer in TOKENIZERS]
 VALUES = {"niah": 1, "mk": 1, "mv": 4, "mq": 4, "kv": 1}  # values that are asked for: each stands in the text once
@@ -23,7 +24,7 @@ VALUES = {"niah": 1, "mk": 1, "mv": 4, "mq": 4, "kv": 1}  # values that are aske
 @pytest.mark.parametrize("task, tokenizer", EACH)
 @pytest.mark.parametrize("length", [1024, 3000])
 def test_lengths_evidence_and_question(task, tokenizer, length):
-    tokenizer = TOKENIZERS[tokenizer]
+    tokenizer = tokenizer_of(tokenizer)
     for index in range(3):
         prompt = make_prompt(task, length, tokenizer, HAYSTACK, seed=3, index=index)
         placed = tokenize(prompt, tokenizer)
@@ -42,7 +43,7 @@ def test_lengths_evidence_and_question(task, tokenizer, length):
 @pytest.mark.parametrize("task", VALUES)
 def test_values_stand_in_the_text_once(task):
     for index in range(5):
-        prompt = make_prompt(task, 2000, TOKENIZERS["bytes"], HAYSTACK, index=index)
+        prompt = make_prompt(task, 2000, BYTES, HAYSTACK, index=index)
         assert len(prompt.spans) == VALUES[task]
         assert all(prompt.text.count(value) == 1 and value in prompt.answer for value in prompt.span_labels)
         if task != "mq":  # its answer names the keys, too
@@ -50,16 +51,16 @@ def test_values_stand_in_the_text_once(task):
 
 
 def test_values_that_the_haystack_holds_are_drawn_anew(monkeypatch):
-    from attest.prompts import needles as needle_tasks
+    from attest.prompts import needles
     drawn = iter(["1111111", "2222222"])
-    monkeypatch.setattr(needle_tasks, "number", lambda rng: next(drawn))
+    monkeypatch.setattr(needles, "number", lambda rng: next(drawn))
     haystack = Haystack(HAYSTACK.text[:3000] + "1111111\n")
-    prompt = make_prompt("niah", 5000, TOKENIZERS["bytes"], haystack)
+    prompt = make_prompt("niah", 5000, BYTES, haystack)
     assert "1111111" in prompt.text and prompt.answer == "2222222"
 
 
 def test_variable_tracking_answers_follow_from_the_text():
-    prompt = make_prompt("vt", 1500, TOKENIZERS["bytes"], HAYSTACK)
+    prompt = make_prompt("vt", 1500, BYTES, HAYSTACK)
     values = {}
     for line in prompt.text.splitlines():
         if line.startswith("VAR ") and " = " in line:
@@ -73,7 +74,7 @@ def test_variable_tracking_answers_follow_from_the_text():
 @pytest.mark.parametrize("task", ["cwe", "fwe"])
 @pytest.mark.parametrize("length", [700, 4096, 40_000])
 def test_words_asked_for_are_the_most_frequent(task, length):
-    prompt = make_prompt(task, length, TOKENIZERS["bytes"], HAYSTACK)
+    prompt = make_prompt(task, length, BYTES, HAYSTACK)
     words = prompt.text[prompt.spans[0][0] - length:].split("\nQuestion")[0].split("\n")[-1].split()
     counts = sorted(((words.count(word), word) for word in set(words)), reverse=True)
     answer = prompt.answer.split(", ")
@@ -89,7 +90,7 @@ def test_words_asked_for_are_the_most_frequent(task, length):
 def test_lists_of_other_words_fill_a_prompt_as_well(task):
     for seed in range(30):
         words = random.Random(seed).sample(HAYSTACK.words, 200)
-        prompt = make_prompt(task, 700, TOKENIZERS["bytes"], Haystack(HAYSTACK.text, words))
+        prompt = make_prompt(task, 700, BYTES, Haystack(HAYSTACK.text, words))
         listed = prompt.text[:prompt.text.index("\nQuestion")].split("\n")[-1]
         assert len(listed) > 0.75 * 700
 
@@ -97,20 +98,20 @@ def test_lists_of_other_words_fill_a_prompt_as_well(task):
 @pytest.mark.parametrize("task", ["mk", "kv"])
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
 def test_tasks_that_fill_a_prompt_do(task, tokenizer):
-    prompt = make_prompt(task, 4096, TOKENIZERS[tokenizer], HAYSTACK)
+    prompt = make_prompt(task, 4096, tokenizer_of(tokenizer), HAYSTACK)
     lines = prompt.text.splitlines()
     made = [line for line in lines if line.startswith("One of the special") or len(line) == 18 and line[8:10] == ": "]
-    assert len(TOKENIZERS[tokenizer]("\n".join(made))["input_ids"]) > 0.9 * 4096
+    assert len(tokenizer_of(tokenizer)("\n".join(made))["input_ids"]) > 0.9 * 4096
 
 
 def test_places_differ_over_the_text():
-    tokenizer = TOKENIZERS["bytes"]
+    tokenizer = BYTES
     places = [make_prompt("niah", 2000, tokenizer, HAYSTACK, index=index).spans[0][0] for index in range(30)]
     assert min(places) < 500 and max(places) > 1300 and len(set(places)) > 25
 
 
 def test_a_prompt_is_a_function_of_its_arguments():
-    tokenizer = TOKENIZERS["byte_level"]
+    tokenizer = tokenizer_of("byte_level")
     few = [as_line(p) for p in make_prompts(["kv", "niah"], [600], 2, tokenizer, HAYSTACK, seed=1)]
     more = [as_line(p) for p in make_prompts(["niah", "cwe", "kv"], [500, 600], 3, tokenizer, HAYSTACK, seed=1)]
     other = [as_line(p) for p in make_prompts(["kv", "niah"], [600], 2, tokenizer, HAYSTACK, seed=2)]
@@ -120,27 +121,26 @@ def test_a_prompt_is_a_function_of_its_arguments():
 
 
 def test_another_process_makes_the_same(tmp_path):
-    script = ("import hashlib, sys; sys.path.insert(0, sys.argv[1]); from task_tokenizers import *\n"
-              "from attest.prompts.prompts import *; from attest.prompts.families import TASKS\n"
-              "made = ''.join(map(as_line, make_prompts(TASKS, [900], 1, TOKENIZERS['bytes'], HAYSTACK)))\n"
+    script = ("import hashlib, sys; sys.path.insert(0, sys.argv[1]); from prompt_tokenizers import *\n"
+              "from attest.prompts.make_prompts import *; from attest.prompts.families import TASKS\n"
+              "made = ''.join(map(as_line, make_prompts(TASKS, [900], 1, BYTES, HAYSTACK)))\n"
               "print(hashlib.sha256(made.encode()).hexdigest())")
     hashes = {subprocess.run([sys.executable, "-c", script, pathlib.Path(__file__).parent], capture_output=True,
-                             text=True, check=True,
-                             env={**os.environ, "PYTHONHASHSEED": seed}).stdout.strip() for seed in "12"}
-    made = "".join(map(as_line, make_prompts(TASKS, [900], 1, TOKENIZERS["bytes"], HAYSTACK)))
+                             text=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}).stdout.strip() for seed in "12"}
+    made = "".join(map(as_line, make_prompts(TASKS, [900], 1, BYTES, HAYSTACK)))
     assert hashes == {hashlib.sha256(made.encode()).hexdigest()}
 
 
 @pytest.mark.parametrize("tokenizer, question_ends, answer_begins", [
     ("bytes", "is: ", "1"), ("byte_level", "is:", " 1"), ("prefix_space", "is:", "1")])
 def test_the_space_before_the_answer(tokenizer, question_ends, answer_begins):
-    question, answer = join_answer(TOKENIZERS[tokenizer], "The number is:", "1234567")
+    question, answer = join_answer(tokenizer_of(tokenizer), "The number is:", "1234567")
     assert question.endswith(question_ends) and answer.startswith(answer_begins)
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
 def test_answers_continue_the_prompt_in_tokens(tokenizer):
-    tokenizer = TOKENIZERS[tokenizer]
+    tokenizer = tokenizer_of(tokenizer)
     for task in TASKS:
         prompt = make_prompt(task, 900, tokenizer, HAYSTACK)
         placed = tokenize(prompt, tokenizer)
@@ -149,12 +149,12 @@ def test_answers_continue_the_prompt_in_tokens(tokenizer):
 
 
 def test_a_short_haystack_is_repeated():
-    prompt = make_prompt("niah", 20_000, TOKENIZERS["bytes"], Haystack(HAYSTACK.text[:2000]))
+    prompt = make_prompt("niah", 20_000, BYTES, Haystack(HAYSTACK.text[:2000]))
     assert len(prompt.text) + 1 == 20_000
 
 
 def test_files_are_read_back(tmp_path):
-    path, tokenizer = tmp_path / "prompts.jsonl", TOKENIZERS["byte_level"]
+    path, tokenizer = tmp_path / "prompts.jsonl", tokenizer_of("byte_level")
     prompts = list(make_prompts(["mv", "vt"], [800], 2, tokenizer, HAYSTACK))
     assert write_prompts(path, prompts) == 4
     for made, back in zip(prompts, read_prompts(path), strict=True):
@@ -172,7 +172,7 @@ def test_files_are_read_back(tmp_path):
 
 def test_no_file_is_left_half_written(tmp_path):
     def failing():
-        yield make_prompt("niah", 500, TOKENIZERS["bytes"], HAYSTACK)
+        yield make_prompt("niah", 500, BYTES, HAYSTACK)
         raise RuntimeError
     with pytest.raises(RuntimeError):
         write_prompts(tmp_path / "prompts.jsonl", failing())
@@ -184,7 +184,7 @@ def test_no_file_is_left_half_written(tmp_path):
 
 
 def test_what_cannot_be_made_is_refused():
-    tokenizer = TOKENIZERS["bytes"]
+    tokenizer = BYTES
     for task in TASKS:
         with pytest.raises(UsageError, match=f"{task}: 40 tokens are too few"):
             make_prompt(task, 40, tokenizer, HAYSTACK)
