@@ -45,8 +45,8 @@ def headers_of(source):
 def users(pattern, folders):
     sources = [path for folder in folders for path in sorted((ROOT / folder).rglob("*"))
                if path.suffix in (".cpp", ".cu")]
-    return [str(path.relative_to(ROOT)) for path in sources if any(re.fullmatch(pattern, name)
-                                                                   for name in headers_of(path))]
+    return [str(path.relative_to(ROOT)) for path in sources if any(
+        re.fullmatch(pattern, name) for name in headers_of(path))]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -125,8 +125,8 @@ def test_hdf5_does_not_come_in_through_another_header(folder):
                 continue
             seen.add(header)
             for style, name in includes(ROOT / header):
-                assert not re.fullmatch(LIBRARIES["HDF5"][0], name), (f"{path.relative_to(ROOT)} gets {name} through "
-                                                                      f"{header}")
+                assert not re.fullmatch(LIBRARIES["HDF5"][0], name), (
+                    f"{path.relative_to(ROOT)} gets {name} through {header}")
                 if style == '"':
                     open_headers.append(name)
 
@@ -145,8 +145,8 @@ def test_only_torch_sources_see_torch():
         # A header that includes torch's counts as one of torch's.
         if any(re.fullmatch(pattern, name) or re.fullmatch(r"analysis/torch_ops/torch_\w+\.h", name)
                for _, name in includes(path)):
-            assert re.fullmatch(r"torch_\w+\.(cpp|h)", path.name), (f"{path.relative_to(ROOT)}: name it torch_*, or "
-                                                                    "leave torch out")
+            assert re.fullmatch(r"torch_\w+\.(cpp|h)", path.name), (
+                f"{path.relative_to(ROOT)}: name it torch_*, or leave torch out")
 
 
 @pytest.mark.parametrize(

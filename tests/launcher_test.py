@@ -190,8 +190,8 @@ def test_the_common_options_that_take_a_value_are_known():
     """The launcher cannot ask the program, which may not be there."""
     text = attest("--help").stdout
     known, = re.findall(r"^ +(--.*)\) shift ;;$", (ROOT / "attest").read_text(), re.MULTILINE)
-    assert sorted(known.split(" | ")) == sorted(re.findall(r"^  (--[a-z-]+) [A-Z]", text.partition("Subcommands:")[0],
-                                                           re.MULTILINE))
+    assert sorted(known.split(" | ")) == sorted(re.findall(
+        r"^  (--[a-z-]+) [A-Z]", text.partition("Subcommands:")[0], re.MULTILINE))
 
 
 @pytest.mark.parametrize("arguments", [["bench", "study", "--no-peer"], ["capture", "--help"], ["bench", "-h"]])
@@ -239,8 +239,7 @@ def test_a_checkout_that_cannot_be_written_is_said_to_be(checkout, program):
     result = call(checkout / program, "list")
     assert result.returncode == 5
     assert result.stderr == (f"attest: {checkout}/build/{PRESET} cannot be written, so nothing can be built there: "
-                             f"make {checkout}/build "
-                             "writable, or build in a copy of the checkout\n")
+                             f"make {checkout}/build writable, or build in a copy of the checkout\n")
 
 
 def test_packages_of_clusters_are_brought_by_the_first_command_that_takes_one(checkout):
@@ -296,8 +295,8 @@ def test_a_program_for_another_processor_is_built_anew(checkout):
     machine = checkout / "build/release/machine"
     ours = machine.read_text()
     machine.write_text("model name : another\n")
-    assert "build/release was compiled for another processor or GPU" in call(checkout / "attest",
-                                                                             ATTEST_CUDA="1").stderr
+    assert "build/release was compiled for another processor or GPU" in call(
+        checkout / "attest", ATTEST_CUDA="1").stderr
     assert machine.read_text() == ours
     call(checkout / "attest", ATTEST_CUDA="1")
     calls = (checkout / "cmake_calls").read_text().splitlines()

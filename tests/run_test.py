@@ -54,8 +54,8 @@ def run(checkout, *arguments):
 @pytest.mark.parametrize("arguments, lines", [
     ((), ["  3 are labelled slow (tests/run --all runs them)", "  1 are labelled torch (tests/run --all runs them)",
           "1 passed, 0 failed, 4 skipped"]),
-    (("-R", "^[abd]$"), ["  1 are labelled slow (tests/run --all runs them)", "  1 are labelled torch (tests/run --all "
-                                                                              "runs them)",
+    (("-R", "^[abd]$"), ["  1 are labelled slow (tests/run --all runs them)",
+                         "  1 are labelled torch (tests/run --all runs them)",
                          "1 passed, 0 failed, 2 skipped"]),
     (("-LE", "torch"), ["  2 are labelled slow (tests/run --all runs them)", "1 passed, 0 failed, 2 skipped"]),
     (("--label-exclude=slow",), [
@@ -95,8 +95,8 @@ def test_fails(n): assert FAILS == 0 or n
     ("import warnings\nimport pytest\ndef test_it():\n    warnings.warn('w')\n    pytest.skip('no torch here')",
      "0 passed, 0 failed, 1 skipped"),
     ("import pytest\npytest.skip('no torch here', allow_module_level=True)", "0 passed, 0 failed, 1 skipped"),
-    ("raise ImportError", "0 passed, 1 failed, 0 skipped"), ("import os\ndef test_it(): os._exit(1)",
-                                                             "0 passed, 1 failed, 0 skipped")])
+    ("raise ImportError", "0 passed, 1 failed, 0 skipped"),
+    ("import os\ndef test_it(): os._exit(1)", "0 passed, 1 failed, 0 skipped")])
 def test_the_tests_of_a_script_are_counted(script, last, tmp_path):
     """As tests/CMakeLists.txt runs them."""
     (tmp_path / "a_test.py").write_text(script)
@@ -156,7 +156,7 @@ def test_what_was_skipped_is_said_with_its_reason(tmp_path):
 
 
 @pytest.mark.parametrize("tests, code, last", [
-    ("add_test(good true)", 0, ["1 passed, 0 failed, 0 skipped"]), ("", 1, ["No test ran.", "0 passed, 0 failed, 0 "
-                                                                                            "skipped"])])
+    ("add_test(good true)", 0, ["1 passed, 0 failed, 0 skipped"]), ("", 1, ["No test ran.",
+        "0 passed, 0 failed, 0 skipped"])])
 def test_a_run_is_good_only_if_a_test_passed(tests, code, last, tmp_path):
     assert summary(tmp_path, tests) == (code, last)

@@ -48,8 +48,8 @@ def test_each_suite_is_a_test(executable, tmp_path):
     ran = subprocess.run(["ctest", "-V", "--test-dir", tmp_path, "-L", "^gpu$"], capture_output=True, text=True).stdout
     states = dict(re.findall(r"Test +#\d+: kernels/(\S+) \.*\s*(Passed|\*{3}\w+)", ran))
     assert states == {name: state for name, (_, _, state) in SUITES.items()}
-    assert re.findall(r"^\d+: --gtest_output=(.*)$", ran, re.MULTILINE) == [f"xml:/a b/kernels/{name}.xml"
-                                                                            for name in SUITES]
+    assert re.findall(r"^\d+: --gtest_output=(.*)$", ran, re.MULTILINE) == [
+        f"xml:/a b/kernels/{name}.xml" for name in SUITES]
 
 
 def test_an_executable_that_cannot_run_fails_the_build(tmp_path):

@@ -87,8 +87,8 @@ def table(log, seed):
         "core |")
     print("|---|---|---|---|---|---|---|---|---|")
     for reader, found in pieces(log, seed).items():
-        total = {name: sum(piece[name] for piece in found) for name in ("inputs", "accepted", "failed", "crashes",
-                                                                        "loops", "again", "seconds")}
+        total = {name: sum(piece[name] for piece in found) for name in (
+            "inputs", "accepted", "failed", "crashes", "loops", "again", "seconds")}
         print(
             f"| {reader} | {total['inputs']:,} | {total['accepted']:,} | {total['failed']} | {total['crashes']} | "
             f"{total['loops']} | {total['again']} | "

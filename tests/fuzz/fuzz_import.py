@@ -133,9 +133,8 @@ class Fuzzer:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         print(
             f"{self.reader:11s} {inputs:9d} inputs in {took:.1f} s ({inputs / took:.0f}/s): {self.accepted} accepted, "
-              f"{self.refused} refused, {self.failed} failed; worst {self.worst[0]:.3f} s (input {self.worst[1]}), "
-              "peak "
-              f"{peak} MiB", flush=True)
+            f"{self.refused} refused, {self.failed} failed; worst {self.worst[0]:.3f} s (input {self.worst[1]}), peak "
+            f"{peak} MiB", flush=True)
         return self.failed == 0 and inputs > 0
 
 

@@ -19,8 +19,8 @@ PROMPT = {"text": "the key is 7", "answer": "7", "name": "p", "task": "kv", "spa
           "layers": [0, 2], "document": "d"}
 IDS = {"tokens": [1, 2, 3, 4], "answer": [5], "spans": [[1, 2]], "question": [0, 1]}
 FOUND = PromptOutcomes("p", "kv", "12", 9, [Outcome(1, 1, 1, "12", 0.5, 3), Outcome(2, 2, 0, "x", 0.25, 1)])
-WHAT, RECORD = {"model": {"called": "m"}, "prompts": [1, 2]}, {"created": "2026-01-02",
-                                                               "command_line": ["attest", "tasks"]}
+WHAT, RECORD = {"model": {"called": "m"}, "prompts": [1, 2]}, {
+    "created": "2026-01-02", "command_line": ["attest", "tasks"]}
 
 
 def texts(seeds):

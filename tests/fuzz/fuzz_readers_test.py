@@ -20,8 +20,8 @@ def fuzz(*arguments):
 def test_whatever_the_input_it_is_read_or_refused(reader, tmp_path):
     done = fuzz("--reader", reader, "--short", "--failures", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    inputs, accepted, refused = map(int, re.search(r"(\d+) inputs .* (\d+) accepted, (\d+) refused",
-                                                   done.stdout).groups())
+    inputs, accepted, refused = map(int, re.search(
+        r"(\d+) inputs .* (\d+) accepted, (\d+) refused", done.stdout).groups())
     assert inputs == accepted + refused
     # Else the changes are too many, so that nothing lies behind the first check, or too few.
     assert min(accepted, refused) > inputs / 50, done.stdout
@@ -76,8 +76,8 @@ def test_an_input_is_a_function_of_seed_and_number(tmp_path):
 
 def test_the_command_line_says_what_is_wrong():
     done = fuzz("--reader", "nothing")
-    assert done.returncode == 2 and done.stderr == ("fuzz_readers: --reader: there is no 'nothing'; --list shows the "
-                                                    "readers\n")
+    assert done.returncode == 2 and done.stderr == (
+        "fuzz_readers: --reader: there is no 'nothing'; --list shows the readers\n")
 
 
 def test_a_campaign_goes_on_where_it_ended(tmp_path):

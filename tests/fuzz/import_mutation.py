@@ -148,8 +148,8 @@ DESCRIPTIONS = ["<f4", "<f2", "<f8", ">f4", "<u2", "<i2", "|V2", "|O", "|u1", "<
 SHAPE_TEXTS = ["()", "(0,)", "(-1,)", "(1", "[1]", "(10**9,)", "(4294967296, 4294967296)", "('a',)", "(1.5,)",
                "(True,)",
                "(" * 300, "(2, 3, 4) + (1,)", str((1,) * 40), f"({2**62},)", f"({2**70},)", "(2, 3, 4, 1)", "(24,)"]
-HEADERS = ["", "{}", "42", "[" * 9000, "1" + "+1" * 4000, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': "
-                                                          "(1,)}",
+HEADERS = ["", "{}", "42", "[" * 9000, "1" + "+1" * 4000,
+           "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}",
            "__import__('os').abort()", "'" * 5000, "{" * 500, "-" * 8000 + "1", "\\" * 99, "b'\\xff'",
            "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'more': 1}"]
 
@@ -213,8 +213,8 @@ def npz_file(random):
 
 
 def index_file(random):
-    index = {"metadata": {"total_size": 8}, "weight_map": {"layers.0.q": "a.safetensors",
-                                                           "layers.0.k": "a.safetensors"}}
+    index = {"metadata": {"total_size": 8}, "weight_map": {
+        "layers.0.q": "a.safetensors", "layers.0.k": "a.safetensors"}}
     for _ in range(random.choice((0, 1, 1, 2))):
         index = changed_tree(index, random)
     return json_text(index, random)

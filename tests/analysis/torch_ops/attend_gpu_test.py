@@ -9,8 +9,8 @@ if not torch.cuda.is_available():
 SELECTORS = [("exact", 0), ("ffd", 3), ("ffd:block=32,sub_block=16,gqa=per_head", 2), ("ffd:residual=none", 4),
              ("quest", 64),
              ("kivi", 0), ("twilight", 0.9), ("streaming_llm", 100), ("topk", 50), ("topp", 0.8), ("topdelta", 3),
-             ("kv_cache:k=fp8_e4m3,v=turboquant4", 0), ("kv_cache:k=fp8_e4m3,v=fp8_e5m2,k_scale=amax,v_scale=amax_head",
-                                                        0)]
+             ("kv_cache:k=fp8_e4m3,v=turboquant4", 0),
+             ("kv_cache:k=fp8_e4m3,v=fp8_e5m2,k_scale=amax,v_scale=amax_head", 0)]
 SHAPES = {
     "one query": dict(),
     "one token": dict(tokens=1),
@@ -182,8 +182,8 @@ def test_a_decode_step_is_the_selector(tokens, delta):
 def test_what_a_cache_refuses():
     cache, q, k, v = caches(100, 1)
     delta = torch.full((2,), 5.0, device="cuda")
-    for call, sentence in [(lambda: torch.ops.attest.ffd_decode(cache, q[:, :4], delta, 0.5), r"q is Half \[1, 4, 1, "
-                                                                                              r"128\]"),
+    for call, sentence in [(lambda: torch.ops.attest.ffd_decode(cache, q[:, :4], delta, 0.5),
+                            r"q is Half \[1, 4, 1, 128\]"),
                            (lambda: torch.ops.attest.ffd_decode(cache, q, delta[:1], 0.5), r"delta is Float \[1\]"),
                            (lambda: torch.ops.attest.ffd_decode(cache, q, delta, 0.5, None, 7), "sub"),
                            (lambda: torch.ops.attest.ffd_decode(cache, q, delta, 0.5, None, 128, "best"),

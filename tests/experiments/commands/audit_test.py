@@ -192,8 +192,8 @@ def test_a_fault_is_found_at_its_layer_and_named(name, tmp_path):
     ("k=fp8_e4m3,v=fp8_e4m3", "kv", True, ""), ("k=fp8_e4m3", "k", True, ""),
     ("", "kv", False, "k=fp8_e4m3,v=fp8_e4m3"), (
         "k=fp8_e4m3,v=fp8_e4m3", "", False, "exact attention, from keys and values as dumped"),
-    ("k=fp8_e4m3,v=fp8_e4m3", "v", False, "k=native,v=fp8_e4m3"), ("k=fp8_e4m3,k_scale=amax", "k", False,
-                                                                   "k=fp8_e4m3,v=native ("),
+    ("k=fp8_e4m3,v=fp8_e4m3", "v", False, "k=native,v=fp8_e4m3"),
+    ("k=fp8_e4m3,k_scale=amax", "k", False, "k=fp8_e4m3,v=native ("),
 ])
 def test_the_cache_that_the_engine_says_it_has(declared, cached, agrees, words, tmp_path):
     dump = write(tmp_path / "d.h5", cached=cached, header={"kv_cache": declared}.items())
@@ -289,8 +289,8 @@ def test_a_named_selector_is_expected(tmp_path):
     attest("audit", dump, expect=3)
     attest("audit", dump, "--selector", "kv_cache:k=fp8_e4m3,v=fp8_e4m3")
     sparse = attest("audit", write(tmp_path / "e.h5"), "--selector", "streaming_llm", "--budget", 32, expect=3).stdout
-    assert "with streaming_llm at budget 32" in sparse and ("explained by: exact attention, from keys and values as "
-                                                            "dumped") in sparse
+    assert "with streaming_llm at budget 32" in sparse and (
+        "explained by: exact attention, from keys and values as dumped") in sparse
 
 
 def test_a_layer_is_exact_if_all_of_its_heads_are(tmp_path):
@@ -353,20 +353,19 @@ SHAPE = (len(POSITIONS), HEADS, VALUE_DIM)
      "expected [4, 4, 32]"),
     (lambda file, layer: replace(layer, "output", np.zeros(SHAPE)), "/layers/2/output: has elements of type"),
     (lambda file, layer: replace(layer, "output", np.zeros(SHAPE, np.int32)), "/layers/2/output: has elements of type"),
-    (lambda file, layer: replace(layer, "output_lse", np.zeros((4, HEADS + 1), np.float32)), "/output_lse: has the "
-                                                                                             "shape [4, 5], expected "
-                                                                                             "[4, 4]"),
-    (lambda file, layer: replace(layer, "output_lse", np.zeros((4, HEADS), np.float16)), "has elements of type "
-                                                                                         "float16, expected float32"),
+    (lambda file, layer: replace(layer, "output_lse", np.zeros((4, HEADS + 1), np.float32)),
+     "/output_lse: has the shape [4, 5], expected [4, 4]"),
+    (lambda file, layer: replace(layer, "output_lse", np.zeros((4, HEADS), np.float16)),
+     "has elements of type float16, expected float32"),
     (lambda file, layer: layer.create_dataset("cache_scales", data=np.ones(3, np.float32)),
      "/samples/s/layers/2/cache_scales: has the shape [3], expected [2]"),
-    (lambda file, layer: layer.create_dataset("cache_scales", data=np.ones(2)), "/cache_scales: has elements of type "
-                                                                                "little-endian float of 64 bits"),
+    (lambda file, layer: layer.create_dataset("cache_scales", data=np.ones(2)),
+     "/cache_scales: has elements of type little-endian float of 64 bits"),
     (lambda file, layer: file.attrs.update(kv_cache="k=fp7"),
      "d.h5: /: attribute 'kv_cache' is 'k=fp7', expected options of the selector kv_cache: "),
     (lambda file, layer: file.attrs.update(kv_cache="fp8"), "attribute 'kv_cache' is 'fp8', expected options"),
-    (lambda file, layer: file.attrs.update(kv_cache="k=fp8_ds_mla"), "attribute 'kv_cache' is 'k=fp8_ds_mla', expected "
-                                                                     "options"),
+    (lambda file, layer: file.attrs.update(kv_cache="k=fp8_ds_mla"),
+     "attribute 'kv_cache' is 'k=fp8_ds_mla', expected options"),
     (lambda file, layer: file.attrs.update(kv_cache=3), "attribute 'kv_cache'"),
     (lambda file, layer: file.attrs.update(engine=np.zeros(2)), "attribute 'engine'"),
 ])

@@ -197,8 +197,8 @@ def test_a_chunk_takes_its_gpu_by_the_variables_of_a_launcher(study, tmp_path):
     folder, _ = study
     words = chunk(folder / "dump.h5", tmp_path / "c", "0-2,5")
     ranks = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
-    result = subprocess.run(words, capture_output=True, text=True, env={**shared_runs.CLEAN, **ranks,
-                                                                        "LOCAL_RANK": "2"})
+    result = subprocess.run(words, capture_output=True, text=True, env={
+        **shared_runs.CLEAN, **ranks, "LOCAL_RANK": "2"})
     assert result.returncode == 2 and "LOCAL_RANK" in result.stderr and list(tmp_path.iterdir()) == [], result.stderr
     result = subprocess.run(words, capture_output=True, text=True, env={**shared_runs.CLEAN, **ranks})
     assert result.returncode == 0 and "[rank" not in result.stderr, result.stderr

@@ -32,9 +32,8 @@ def more_tokens(file):
                                 "801, 802 in "),
     (dict(change=more_tokens), "prompt 's1': its numbers of tokens differ, so that its cells cannot be compared: 900 "
                                "in "),
-    (dict(change=lambda file: file["dumps/0"].attrs.update(num_kv_heads=4)), "prompt 's0': its numbers of heads "
-                                                                             "differ, so that its cells cannot be "
-                                                                             "compared: 4 query heads, 2 KV heads"),
+    (dict(change=lambda file: file["dumps/0"].attrs.update(num_kv_heads=4)),
+     "prompt 's0': its numbers of heads differ, so that its cells cannot be compared: 4 query heads, 2 KV heads"),
     (dict(selectors=[quest()]), "no label is common: "),
     (dict(selectors=[selector("ffd", "quest", "budget")]), "selector 'ffd': its kinds of setting differ, delta in "),
 ])
@@ -61,13 +60,13 @@ def test_more_refusals(studies, tmp_path):
     assert f"{path}: holds several models, 'tiny', 'else'; expected one" in compare(one, path, expect=4).stderr
     assert "no 'block_keep_ratio'" in compare(one, two, "--selectors", "quest", "--metrics", "block_keep_ratio",
                                               expect=4).stderr
-    assert "no 'span_keep', which takes samples with spans" in compare(one, two, "--metrics", "span_keep",
-                                                                       expect=4).stderr
+    assert "no 'span_keep', which takes samples with spans" in compare(
+        one, two, "--metrics", "span_keep", expect=4).stderr
     assert "there.h5" in compare(one, tmp_path / "there.h5", expect=4).stderr
     for path, delta in zip(studies, (5, 4), strict=True):
         set_manifest(path, configuration={"salient_delta": delta})
-        edit(path, lambda name, s: s["ffd"].create_dataset("salient_ratio",
-                                                           data=np.full(s["ffd/recall"].shape, 0.5, np.float32)))
+        edit(path, lambda name, s: s["ffd"].create_dataset(
+            "salient_ratio", data=np.full(s["ffd/recall"].shape, 0.5, np.float32)))
     done = compare(one, two, "--metrics", "salient_ratio", expect=4)
     assert f"'salient_ratio' cannot be compared: --salient-delta was 5 for {one}, 4 for {two}" in done.stderr
     compare(one, two)
@@ -86,8 +85,8 @@ def test_salient_tokens_of_another_delta_are_others(tmp_path):
     edit(path, salient)
     for metric in ("salient_hit_rate", "missed_salient_mass.max"):
         for pair in ("ffd@3=quest@1024", "ffd@3=ffd@5", "quest@1024=ffd@7"):
-            assert "salient are the tokens within" in compare(path, path, "--selectors", pair, "--metrics", metric,
-                                                              expect=4).stderr
+            assert "salient are the tokens within" in compare(
+                path, path, "--selectors", pair, "--metrics", metric, expect=4).stderr
         compare(path, path, "--selectors", "ffd@5=quest@1024", "--metrics", metric)
         compare(path, path, "--selectors", "ffd", "--metrics", metric)
     compare(path, path, "--selectors", "ffd@3=quest@1024", "--metrics", "salient_hit_rate_fixed")

@@ -150,8 +150,8 @@ def test_confidence_layers_scores_and_settings_by_value(studies):
         ("ffd", "7", "keep_ratio.mean"), ("quest", "50%", "keep_ratio.mean")]
     chosen = result(*studies, "--layers", "5", "--metrics", "recall", "--selectors", "quest", "--settings", "256")
     assert chosen["layers"] == [5]
-    d = [np.nanmean(b[-1]) - np.nanmean(a[-1]) for name, (_, a, b) in paired(studies, ("quest", "quest"), "recall",
-                                                                             256).items() if name != "s1"]
+    d = [np.nanmean(b[-1]) - np.nanmean(a[-1]) for name, (_, a, b) in paired(
+        studies, ("quest", "quest"), "recall", 256).items() if name != "s1"]
     assert chosen["rows"][0]["prompts"] == 7
     assert chosen["rows"][0]["difference"] == pytest.approx(np.mean(d), rel=NUMBER)
 
@@ -170,8 +170,8 @@ def test_heads_are_means_over_prompts_of_means_over_queries(studies):
                     d = (b - a)[y, :, head]
                     if (~np.isnan(d)).any():
                         per_place.setdefault((layer, head), []).append(np.nanmean(d))
-        for i, (mean, prompts, share) in enumerate(zip(heads["difference"], heads["prompts"], heads["same_sign"],
-                                                       strict=True)):
+        for i, (mean, prompts, share) in enumerate(zip(
+                heads["difference"], heads["prompts"], heads["same_sign"], strict=True)):
             d = np.array(per_place[layers[i // heads["heads"]], i % heads["heads"]])
             assert mean == pytest.approx(d.mean(), rel=NUMBER, abs=DOUBLE)
             assert prompts == len(d)
@@ -205,8 +205,8 @@ def test_formats_hold_the_same_numbers(studies, tmp_path):
     heads = [line for line in lines if line["layer"] != ""]
     values = [v for h in found["heads"] for v in h["difference"]]
     assert [float(line["difference"]) for line in heads] == pytest.approx(values, rel=NUMBER)
-    assert [(line["layer"], line["head"]) for line in heads[:5]] == [("0", "0"), ("0", "1"), ("0", "2"), ("0", "3"),
-                                                                     ("1", "0")]
+    assert [(line["layer"], line["head"]) for line in heads[:5]] == [
+        ("0", "0"), ("0", "1"), ("0", "2"), ("0", "3"), ("1", "0")]
     markdown = (tmp_path / "c.md").read_text()
     row = found["rows"][-1]
     assert f"| quest | budget 256 | io\\_ratio (%) | {100 * row['mean_1']:.2f} | {100 * row['mean_2']:.2f} | " \
@@ -302,8 +302,7 @@ def test_options_versions_and_devices_are_said(studies):
             "def, NVIDIA H200)\n") in text
     assert (
         "Options that differ (R1 -> R2): ffd: gqa union -> per_head, new - -> x, rule topdelta -> -, scan thumbnail -> "
-        "-; "
-            "salient_delta 5 -> 4.") in text
+        "-; salient_delta 5 -> 4.") in text
 
 
 def test_prompts_are_matched_by_content_then_by_name(tmp_path):
@@ -347,9 +346,8 @@ def test_infinite_values_are_left_out_and_said(studies):
 
 def test_span_recall_takes_the_retrieval_cells_of_both(studies):
     for number, path in enumerate(studies):
-        edit(path, lambda name, s: s.create_dataset("scores/span_mass",
-                                                    data=np.random.default_rng(number).random(
-                                                        s["scores/lse"].shape).astype(np.float32)))
+        edit(path, lambda name, s: s.create_dataset(
+            "scores/span_mass", data=np.random.default_rng(number).random(s["scores/lse"].shape).astype(np.float32)))
     row = result(*studies, "--metrics", "span_recall.min", "--selectors", "ffd", "--settings", "5")["rows"][0]
     masses = paired(studies, ("scores", "scores"), "span_mass", 0)
     d = []
@@ -394,13 +392,12 @@ def test_settings_of_two_kinds(bytes_study):
     first, second = of_samples(bytes_study, "ffd", 1), of_samples(bytes_study, "quest", 0)
     assert (row["mean_1"], row["mean_2"]) == (pytest.approx(first.mean()), pytest.approx(second.mean()))
     assert (row["setting"], row["setting_label"], row["setting_2"]) == ("delta", deltas[1], f"budget {budgets[0]}")
-    assert f"delta {deltas[1]} = budget {budgets[0]}" in compare(bytes_study, bytes_study, "--selectors",
-                                                                 f"ffd@{deltas[1]}=quest@{budgets[0]}", "--metrics",
-                                                                 "recall").stdout
-    assert "LABEL1@SETTING=LABEL2@SETTING" in compare(bytes_study, bytes_study, "--selectors", "ffd=quest",
-                                                      expect=4).stderr
-    assert f"has the settings {', '.join(deltas)}, found '99'" in compare(bytes_study, bytes_study, "--selectors",
-                                                                          "ffd@99=quest@1", expect=2).stderr
+    assert f"delta {deltas[1]} = budget {budgets[0]}" in compare(
+        bytes_study, bytes_study, "--selectors", f"ffd@{deltas[1]}=quest@{budgets[0]}", "--metrics", "recall").stdout
+    assert "LABEL1@SETTING=LABEL2@SETTING" in compare(
+        bytes_study, bytes_study, "--selectors", "ffd=quest", expect=4).stderr
+    assert f"has the settings {', '.join(deltas)}, found '99'" in compare(
+        bytes_study, bytes_study, "--selectors", "ffd@99=quest@1", expect=2).stderr
 
 
 def test_a_selector_without_settings_beside_a_setting(tmp_path):
@@ -429,8 +426,8 @@ def test_bytes_are_matched_by_the_layers_of_the_rows(bytes_study, tmp_path):
     second = edit(write_results(tmp_path / "two.h5", [ffd(), quest(dense_layers=0)], SAMPLES, seed=3,
                                 skipped={(name, 5) for name in SAMPLES}), plant)
     rows = result(first, second, "--selectors", "quest=ffd", "--same-bytes", "--metrics", "io_ratio")["rows"]
-    assert [(row["mean_1"], row["mean_2"]) for row in rows] == [(pytest.approx(0.21), pytest.approx(0.2)),
-                                                                (pytest.approx(0.3), pytest.approx(0.2))]
+    assert [(row["mean_1"], row["mean_2"]) for row in rows] == [
+        (pytest.approx(0.21), pytest.approx(0.2)), (pytest.approx(0.3), pytest.approx(0.2))]
     assert [(row["io_1"], row["io_2"]) for row in rows] == [(row["mean_1"], row["mean_2"]) for row in rows]
 
 
@@ -442,8 +439,8 @@ def test_matched_bytes(bytes_study):
         (budgets[1], f"delta {deltas[1]}", pytest.approx(0.21), pytest.approx(0.2)),
         (budgets[2], f"delta {deltas[1]}", pytest.approx(0.3), pytest.approx(0.2))]
     text = compare(bytes_study, bytes_study, "--selectors", "quest=ffd", "--same-bytes", "--metrics", "recall").stdout
-    assert "Matched by bytes" in text and "read 21 % and 20 %" in text and (f"quest=ffd at {budgets[0]}, as R2 has no "
-                                                                            "setting that reads as little") in text
+    assert "Matched by bytes" in text and "read 21 % and 20 %" in text and (
+        f"quest=ffd at {budgets[0]}, as R2 has no setting that reads as little") in text
     other = result(bytes_study, bytes_study, "--selectors", "ffd=quest", "--same-bytes", "--metrics", "recall",
                    "--settings", deltas[2])
     assert [(r["setting_label"], r["setting_2"]) for r in other["rows"]] == [(deltas[2], f"budget {budgets[2]}")]
@@ -454,10 +451,10 @@ def test_matched_bytes(bytes_study):
     # cells.
     def uneven(name, sample):
         sample["ffd/io_ratio"][...] = 0.3
-        sample["quest/io_ratio"][...] = np.broadcast_to([0.1, 0.15 if len(SAMPLES[name]) == 4 else 0.5, 1.1],
-                                                        sample["quest/io_ratio"].shape)
+        sample["quest/io_ratio"][...] = np.broadcast_to(
+            [0.1, 0.15 if len(SAMPLES[name]) == 4 else 0.5, 1.1], sample["quest/io_ratio"].shape)
 
     (row, *_) = result(*[edit(bytes_study, uneven)] * 2, "--selectors", "ffd=quest", "--same-bytes", "--metrics",
                        "io_ratio")["rows"]
-    assert (row["mean_1"], row["mean_2"], row["setting_2"]) == (pytest.approx(0.3), pytest.approx(0.1),
-                                                                f"budget {budgets[0]}")
+    assert (row["mean_1"], row["mean_2"], row["setting_2"]) == (
+        pytest.approx(0.3), pytest.approx(0.1), f"budget {budgets[0]}")

@@ -45,8 +45,8 @@ def test_the_page_of_claims_in_the_documents_is_that_of_the_demo(made):
     words, others = (re.split(number, page) for page in pages)
     assert words == others
     for ours, theirs in zip(*(re.findall(number, page) for page in pages), strict=True):
-        assert float(ours) == pytest.approx(float(theirs), rel=2e-3, abs=2e-3), ("another machine rounds otherwise, no "
-                                                                                 "more")
+        assert float(ours) == pytest.approx(float(theirs), rel=2e-3, abs=2e-3), (
+            "another machine rounds otherwise, no more")
 
 
 def test_a_second_call_writes_over_its_own_folder_and_its_json_is_one_document(made):

@@ -63,8 +63,8 @@ def test_names_of_any_characters_are_drawn(label, setting, tmp_path):
         for sample in file["dumps/0/samples"].values():
             labels = sample[label]["setting_labels"].asstr()[()]
             del sample[label]["setting_labels"]
-            sample[label]["setting_labels"] = np.array([setting if i == 0 else text for i, text in enumerate(labels)],
-                                                       dtype=object)
+            sample[label]["setting_labels"] = np.array(
+                [setting if i == 0 else text for i, text in enumerate(labels)], dtype=object)
     figures(path, "-o", tmp_path / "f", "--format", "svg")
     captions = (tmp_path / "f/captions.md").read_text()
     assert "\x1b" not in captions and "quality_vs_io" in captions

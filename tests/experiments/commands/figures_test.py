@@ -415,8 +415,8 @@ def test_force_replaces_files_only(study):
     os.mkfifo(out / "quality_vs_io.gp")
     refused = figures(path, "-o", out, "--format", "svg", "--force", expect=5)
     assert refused.stderr == f"attest: {out}/quality_vs_io.gp: expected a file that --force can replace, found a pipe\n"
-    assert {p.name: p.read_bytes() for p in out.iterdir() if p.is_file()} == {n: b for n, b in before.items()
-                                                                              if n != "quality_vs_io.gp"}
+    assert {p.name: p.read_bytes() for p in out.iterdir() if p.is_file()} == {
+        n: b for n, b in before.items() if n != "quality_vs_io.gp"}
 
 
 def test_captions_of_other_experiments_stay(study):
@@ -455,8 +455,8 @@ def test_wrong_usage_is_exit_2(tmp_path):
     path = write_results(tmp_path / "r.h5", [ffd()])
     unknown = figures(path, "-o", tmp_path / "out", "--only", "quality", expect=2)
     assert "--only: 'quality' is not one of quality_vs_io, " in unknown.stderr
-    assert "--format: 'gif' is not one of pdf, svg, png, tikz" in figures(path, "-o", tmp_path / "out", "--format",
-                                                                          "gif", expect=2).stderr
+    assert "--format: 'gif' is not one of pdf, svg, png, tikz" in figures(
+        path, "-o", tmp_path / "out", "--format", "gif", expect=2).stderr
     assert "both hold sample 'a' of tiny.h5" in figures(path, path, "-o", tmp_path / "out", expect=2).stderr
     other = write_results(tmp_path / "o.h5", [ffd(bits=4)], dump="other.h5")
     assert "label 'ffd' of" in figures(path, other, "-o", tmp_path / "out", expect=2).stderr

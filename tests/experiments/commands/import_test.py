@@ -175,14 +175,14 @@ def test_the_least_and_the_largest_number_of_float32_can_be_read(value, tmp_path
 
 
 def test_options_that_would_have_no_effect_are_refused(tmp_path):
-    for options, complaint in ((["--window-layers", "1,5", "--sliding-window", 8], "has no layer 5, expected some of "
-                                                                                   "its layers (0, 1)"),
-                               (["--window-layers", "0"], "--window-layers: has no effect without a --sliding-window "
-                                                          "above 0"),
+    for options, complaint in ((["--window-layers", "1,5", "--sliding-window", 8],
+                                "has no layer 5, expected some of its layers (0, 1)"),
+                               (["--window-layers", "0"],
+                                "--window-layers: has no effect without a --sliding-window above 0"),
                                (["--last", 3], "--last: is for a folder of FlashInfer's flight recorder, of arrays as "
                                                "in "),
-                               (["--bfloat16-bits"], "bad.npz: expected arrays of 16-bit integers, or NumPy's V2, "
-                                                     "found '<f4'"),
+                               (["--bfloat16-bits"],
+                                "bad.npz: expected arrays of 16-bit integers, or NumPy's V2, found '<f4'"),
                                (["--num-layers", 0], "--num-layers: '0' is not a whole number from 1 to 1048576"),
                                (["--rope", "5"], "--rope: expected a JSON object, found '5'"),
                                (["--rope", "{"], "--rope: expected a JSON object, found '{'")):

@@ -88,8 +88,8 @@ def test_tokens_of_a_budget_are_the_best_ones(dump, tmp_path, dtype, heads):
                 assert_near(mass[n, h], weights[best].sum() / weights.sum(), rel=FLOAT32)
 
 
-@pytest.mark.parametrize("storage", [dict(chunks=(1, 2, 50)), dict(chunks=(2, 4, 64), compression="gzip",
-                                                                   shuffle=True)])
+@pytest.mark.parametrize("storage", [dict(chunks=(1, 2, 50)), dict(
+    chunks=(2, 4, 64), compression="gzip", shuffle=True)])
 def test_how_values_are_stored_does_not_matter(dump, tmp_path, storage):
     write_estimates(tmp_path / "plain.h5")
     write_estimates(tmp_path / "stored.h5", **storage)
@@ -201,8 +201,8 @@ def test_outputs_are_those_of_the_keys_and_values_in_the_file(dump, tmp_path, op
                 exact, exact_lse = attend(q[n, h], k[g], v[g], seen)
                 output, lse = attend(q[n, h], read_k, read_v, kept)
                 assert lse_error[n, h] == pytest.approx(abs(lse - exact_lse), rel=1e-4, abs=1e-5)
-                assert output_error[n, h] == pytest.approx(np.linalg.norm(output - exact) / np.linalg.norm(exact),
-                                                           rel=1e-4, abs=1e-5)
+                assert output_error[n, h] == pytest.approx(
+                    np.linalg.norm(output - exact) / np.linalg.norm(exact), rel=1e-4, abs=1e-5)
                 if "rule=all" in options:
                     assert io[n, h] == pytest.approx(8 / (4 * DIM))
 
@@ -258,8 +258,8 @@ def test_a_scan_that_is_not_counted_is_told(dump, tmp_path):
         per_key = 2 * 2 * DIM  # bytes; the two heads of a group keep 20 to 40 tokens
         for n, position in enumerate(POSITIONS):
             scan = 0 if told else 4 / per_key
-            assert (io[:, n] >= scan + 20 / (position + 1) - 1e-6).all() and (io[:, n] <= scan + 40 /
-                                                                              (position + 1) + 1e-6).all()
+            assert (io[:, n] >= scan + 20 / (position + 1) - 1e-6).all() and (
+                io[:, n] <= scan + 40 / (position + 1) + 1e-6).all()
 
 
 def test_ranks_have_correlations_but_no_scan_errors(dump, tmp_path):

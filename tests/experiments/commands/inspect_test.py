@@ -118,8 +118,8 @@ def test_check_of_good_results(results):
         group = file["dumps/0/samples/s"]
         for metric in check["metrics"]:
             values = group[metric["of"]][metric["metric"]][()][[0, 2]]  # layer 2 was left out
-            assert (metric["cells"], metric["nan"], metric["infinite"]) == (values.size, np.isnan(values).sum(),
-                                                                            np.isinf(values).sum())
+            assert (metric["cells"], metric["nan"], metric["infinite"]) == (
+                values.size, np.isnan(values).sum(), np.isinf(values).sum())
             finite = values[np.isfinite(values)]
             if finite.size:
                 assert metric["minimum"] == pytest.approx(finite.min()) \

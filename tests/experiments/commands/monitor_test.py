@@ -145,9 +145,9 @@ def test_prompts_of_one_document_count_once(tmp_path):
                 in found["text"]
 
 
-@pytest.mark.parametrize("change, sentence", [({"kind": "observed", "beta": 0}, 'claim.kind is "observed", expected '
-                                                                                'prompts or mean: what was only '
-                                                                                'observed certifies nothing'),
+@pytest.mark.parametrize("change, sentence", [({"kind": "observed", "beta": 0},
+                                               'claim.kind is "observed", expected prompts or mean: what was only '
+                                               'observed certifies nothing'),
                                               ({"beta": 0}, "no number of prompts shows that none ever violates")])
 def test_what_certifies_nothing_is_refused(recommended, tmp_path, change, sentence):
     document = json.loads(recommended.read_text())
@@ -198,8 +198,8 @@ def test_dumps_are_studied_at_the_recommended_settings(tmp_path, options):
     refused = monitor(tmp_path / "rec.json", "d.h5", "--results", "again.h5", cwd=tmp_path, expect=2).stderr
     assert refused.startswith("attest: d.h5 holds the prompts that certified") \
         and not (tmp_path / "again.h5").exists(), "before the study"
-    assert "belong to the study of dumps" in monitor(tmp_path / "rec.json", "later.study.h5", "--queries", "last:1",
-                                                     cwd=tmp_path, expect=2).stderr
+    assert "belong to the study of dumps" in monitor(
+        tmp_path / "rec.json", "later.study.h5", "--queries", "last:1", cwd=tmp_path, expect=2).stderr
     assert "give dumps or results" in monitor(tmp_path / "rec.json", "later.h5", "later.study.h5", cwd=tmp_path,
                                               expect=2).stderr
 
@@ -274,16 +274,16 @@ def write_tiny_dump(path):
 @pytest.mark.parametrize("change, text", [
     ({"format_version": 2}, "format_version is 2, expected 1"),
     ({"setting": "x"}, "setting is \"x\", expected one of "),
-    ({"layers": {"7": {"default": 5}}}, "layers.7 is no layer of "), ({"layers": {"1": {"kv_heads": {"2": 5}}}},
-                                                                      "layers.1.kv_heads.2 is no KV head of "),
-    ({"layers": {"x": {}}}, "layers.x has no number of a layer as its name"), ({"layers": {"1": {"heads": {}}}},
-                                                                               "layers.1.heads is unknown"),
+    ({"layers": {"7": {"default": 5}}}, "layers.7 is no layer of "),
+    ({"layers": {"1": {"kv_heads": {"2": 5}}}}, "layers.1.kv_heads.2 is no KV head of "),
+    ({"layers": {"x": {}}}, "layers.x has no number of a layer as its name"),
+    ({"layers": {"1": {"heads": {}}}}, "layers.1.heads is unknown"),
     ({"default": "nan"}, "default is \"nan\", expected a number of at least 0, \"inf\" or \"dense\""),
     ({"default": -5}, "default is -5, expected a number of at least 0"),
     ({"default": "5:7:1"}, "default is \"5:7:1\", expected a number"),
     ({"setting": "p", "default": 2}, "default is 2, expected "),
-    ({"setting": "budget", "default": "5"}, "default is \"5\", expected "), ({"setting": "none", "default": 5},
-                                                                             "default is 5, expected \"none\""),
+    ({"setting": "budget", "default": "5"}, "default is \"5\", expected "),
+    ({"setting": "none", "default": 5}, "default is 5, expected \"none\""),
     ({"setting": "label", "candidates": [], "default": "a"}, "default is \"a\", expected \"dense\""),
     ({"claim": {"n": -3}}, "claim.n is -3, expected a whole number"),
     ({"claim": {"k": "2"}}, "claim.k is \"2\", expected a whole number"),
@@ -315,12 +315,12 @@ def test_a_selector_that_cannot_be_studied_is_the_files(recommended, tmp_path, c
 
 @pytest.mark.parametrize("change, text", [
     ({"selector": {"name": "f" * 20000, "options": {}}}, "the selector 'ffff"),
-    ({"selector": {"name": "ffd", "options": {"b" * 20000: "1"}}}, "the selector 'ffd': selector 'ffd' has no option "
-                                                                   "'bbbb"),
+    ({"selector": {"name": "ffd", "options": {"b" * 20000: "1"}}},
+     "the selector 'ffd': selector 'ffd' has no option 'bbbb"),
     ({"setting": "label", "default": "a", "candidates": [{"candidate": "\u0085\u202e"}]}, "default is \"a\", expected "
      "one of \"dense\", \"\\u0085\\u202e\""),
-    ({"setting": "label", "default": "a", "candidates": [{"candidate": "c" * 20000}]}, "default is \"a\", expected one "
-                                                                                       "of \"dense\", \"cccc")])
+    ({"setting": "label", "default": "a", "candidates": [{"candidate": "c" * 20000}]},
+     "default is \"a\", expected one of \"dense\", \"cccc")])
 def test_names_of_the_file_are_made_fit_for_a_terminal(recommended, tmp_path, change, text):
     write_tiny_dump(tmp_path / "d.h5")
     (tmp_path / "bad.json").write_text(json.dumps(json.loads(recommended.read_text()) | change))

@@ -385,8 +385,8 @@ def test_bad_values_are_refused_or_left_out(tmp_path, value, name):
 
 @pytest.mark.parametrize("queries, selectors, what", [
     (1.0, [], "the score of token 37 is"),
-    (0.0, ["--selector", "exact", "--selector", "four=twilight:dense_layers=0"], "the score that selector 'four' "
-                                                                                 "estimates for token 37 is"),
+    (0.0, ["--selector", "exact", "--selector", "four=twilight:dense_layers=0"],
+     "the score that selector 'four' estimates for token 37 is"),
 ])
 def test_finite_values_that_overflow_are_refused_or_left_out(tmp_path, queries, selectors, what):
     """One key of layer 4 holds both ends of the range of float32. It must not matter to queries that are 0 there, but a
@@ -466,8 +466,8 @@ def test_a_grid_that_nobody_uses_is_said(dump, tmp_path):
 def test_one_selector_under_two_labels_is_said(dump, tmp_path):
     options = ["--selector", "a=ffd:block=64", "--selector", "b=ffd:block=64,bits=2", "--selector", "c=ffd:block=128",
                "--delta", "0"]
-    assert warnings_of(dump, tmp_path / "r.h5", *options) == ["warning: 'a' and 'b' are the same selector, 'ffd' with "
-                                                              "the same options"]
+    assert warnings_of(dump, tmp_path / "r.h5", *options) == [
+        "warning: 'a' and 'b' are the same selector, 'ffd' with the same options"]
 
 
 def test_fewer_queries_and_samples_than_asked_are_said(dump, tmp_path):

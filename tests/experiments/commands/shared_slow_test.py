@@ -101,8 +101,8 @@ def test_a_stopped_process_is_overtaken_and_ends_well(study, tmp_path):
 
 def test_a_process_says_for_whom_it_waits(tmp_path):
     """For one that is stopped and goes on by turns in a long layer: it counts, but hardly computes."""
-    out, long_dump = tmp_path / "r.h5", shared_runs.write_dump(tmp_path / "dump.h5", tokens=40000, layers=1,
-                                                               queries=512)
+    out, long_dump = tmp_path / "r.h5", shared_runs.write_dump(
+        tmp_path / "dump.h5", tokens=40000, layers=1, queries=512)
     with Job(2, long_dump, out).start(0) as job:
         wait_for(lambda: list((tmp_path / "r.h5.partial").glob("lock-*-*-0")))
         holder = job.processes[0]
@@ -145,8 +145,8 @@ def test_two_machines_with_other_files_at_one_path(study, tmp_path):
 def test_a_read_only_folder_ends_one_process(study, tmp_path):
     needs("unshare", "--mount")
     dump, expected, _ = study
-    read_only = ["unshare", "--mount", "bash", "-c", f"mount --bind {tmp_path} {tmp_path} && mount -o remount,ro,bind "
-                                                     f"{tmp_path} && exec \"$@\"", "-"]
+    read_only = ["unshare", "--mount", "bash", "-c",
+                 f"mount --bind {tmp_path} {tmp_path} && mount -o remount,ro,bind {tmp_path} && exec \"$@\"", "-"]
     with Job(2, dump, tmp_path / "r.h5", on=[[], read_only]).start() as job:
         assert job.codes(0, 1) == [0, 5], job.end()
     assert data_of(tmp_path / "r.h5") == expected

@@ -31,8 +31,8 @@ def test_shapes_and_attributes_are_as_asked(tmp_path):
           "--global-every", 3, "--seed", 9)
     with h5py.File(tmp_path / "dump.h5") as dump:
         assert dump.attrs["format"] == "attention-dump" and dump.attrs["format_version"] == 1
-        shape = {name: int(dump.attrs[name]) for name in ("num_layers", "num_query_heads", "num_kv_heads", "head_dim",
-                                                          "value_dim")}
+        shape = {name: int(dump.attrs[name]) for name in (
+            "num_layers", "num_query_heads", "num_kv_heads", "head_dim", "value_dim")}
         assert shape == {"num_layers": 3, "num_query_heads": 6, "num_kv_heads": 3, "head_dim": 96, "value_dim": 64}
         assert dump.attrs["softmax_scale"] == 0.1 and dump.attrs["logit_softcap"] == 50
         source = json.loads(dump.attrs["source"])
@@ -85,8 +85,8 @@ def test_the_same_command_makes_the_same_bytes_at_any_time(tmp_path):
 
 def test_defaults_are_those_of_the_help(tmp_path):
     text = run_attest("synth", "--help").stdout
-    told = {name: int(re.search(rf"--{name} INT=(\d+)", text)[1]) for name in ("layers", "samples", "tokens", "queries",
-                                                                               "query-heads", "kv-heads")}
+    told = {name: int(re.search(rf"--{name} INT=(\d+)", text)[1]) for name in (
+        "layers", "samples", "tokens", "queries", "query-heads", "kv-heads")}
     synth(tmp_path)
     with h5py.File(tmp_path / "dump.h5") as dump:
         (sample,) = dump["samples"].values()
@@ -96,8 +96,8 @@ def test_defaults_are_those_of_the_help(tmp_path):
 
 
 def test_options_win_over_a_preset_wherever_they_stand(tmp_path):
-    for options in (["--layers", 1, "--preset", "llama31-8b", "--tokens", 64], ["--preset", "llama31-8b", "--tokens",
-                                                                                64, "--layers", 1]):
+    for options in (["--layers", 1, "--preset", "llama31-8b", "--tokens", 64],
+                    ["--preset", "llama31-8b", "--tokens", 64, "--layers", 1]):
         report = json.loads(synth(tmp_path, *options, "--force", "--json", "--quiet").stdout)
         assert report["layers"] == 1
         assert report["bytes"] == 2 * (16 * 32 * 128 + 2 * 8 * 64 * 128)
@@ -160,8 +160,8 @@ def test_force_replaces_files_only(tmp_path):
     assert (tmp_path / "pipe").is_fifo() and (tmp_path / "null").is_symlink() and len(list(tmp_path.iterdir())) == 2
 
 
-@pytest.mark.parametrize("options", [["--tokens", 2**31 - 1], ["--tokens", 2**31 - 1, "--layers", 2**20, "--samples",
-                                                               2**20, "--head-dim", 2**20]])
+@pytest.mark.parametrize("options", [["--tokens", 2**31 - 1], [
+    "--tokens", 2**31 - 1, "--layers", 2**20, "--samples", 2**20, "--head-dim", 2**20]])
 def test_what_the_disk_has_no_room_for_is_refused_at_once(tmp_path, options):
     complaint = synth(tmp_path, *options, expect=5).stderr
     assert "dump.h5: needs " in complaint and complaint.endswith("B free\n") and complaint.count("\n") == 1

@@ -156,8 +156,8 @@ def test_a_ladder_descends_where_higher_is_better_and_has_no_bound(study):
 
 
 def test_chosen_selectors_decide_which_layers_are_dense(study):
-    everything, without_quest = rows_of(study, "--settings", "5"), rows_of(study, "--settings", "5", "--selectors",
-                                                                           "ffd")
+    everything, without_quest = rows_of(study, "--settings", "5"), rows_of(
+        study, "--settings", "5", "--selectors", "ffd")
     assert [row["label"] for row in everything] == ["exact", "ffd", "ffd:gqa=per_head"], "exact has no settings"
     assert without_quest[0]["recall.count"] > everything[1]["recall.count"]
 
@@ -221,8 +221,8 @@ def test_files_with_other_settings_of_one_selector_are_pooled(tmp_path):
             group["settings"] = np.array(values)
             group["setting_labels"] = np.array([f"{v:g}" for v in values], h5py.string_dtype())
     rows = rows_of(*paths, "--metrics", "recall,recall.count")
-    assert [(row["model"], row["setting_label"]) for row in rows] == [("m", "3"), ("m", "5"), ("m", "7"), ("m", "9"),
-                                                                      ("n", "11")]
+    assert [(row["model"], row["setting_label"]) for row in rows] == [
+        ("m", "3"), ("m", "5"), ("m", "7"), ("m", "9"), ("n", "11")]
     for row in rows:
         holding = [p for i, p in enumerate(paths) if row["model"] == "mmn"[i] and row["setting_label"] in
                    (["3", "5", "7"] if i == 0 else [f"{v:g}" for v in settings[i]])]
@@ -246,8 +246,8 @@ def test_formats_hold_the_same_numbers(study, tmp_path):
     r = rows[1]
     expected = [r["recall.mean"], r["lse_error.worst"], r["dropped_mass.p99"]]
     assert markdown[3] == (
-        "| {} | delta 5 | {} | {:.5f} | {:.4f} | {:.6f} | {} |".format(r["label"], r["task"], *expected,
-                                                                       int(r["recall.count"]))
+        "| {} | delta 5 | {} | {:.5f} | {:.4f} | {:.6f} | {} |".format(
+            r["label"], r["task"], *expected, int(r["recall.count"]))
                            if r["label"] != "exact" else markdown[3])
     latex = (tmp_path / "t.tex").read_text()
     assert latex.startswith("\\begin{tabular}{lllrrrr}") and "delta 5" in latex

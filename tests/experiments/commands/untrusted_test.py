@@ -43,8 +43,8 @@ def write_dump(path, tokens, heads=1, sample="a", compressed=False):
 def test_a_compressed_dump_says_what_it_needs(tmp_path):
     write_dump(tmp_path / "d.h5", 80_000_000, compressed=True)
     assert (tmp_path / "d.h5").stat().st_size < 8e6
-    for command in (["inspect", "d.h5", "--check", "--json"], ["run", "d.h5", "-o", "r.h5", "--selector", "quest",
-                                                               "--quiet"]):
+    for command in (["inspect", "d.h5", "--check", "--json"],
+                    ["run", "d.h5", "-o", "r.h5", "--selector", "quest", "--quiet"]):
         done = attest(tmp_path, *command)
         assert done.returncode == 4 and done.stderr.count(b"\n") == 1, done.stderr
         assert done.stderr.startswith(b"attest: d.h5: /samples/a/layers/0: takes 4.8 GiB of memory, the file has "), \

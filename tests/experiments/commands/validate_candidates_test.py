@@ -131,14 +131,14 @@ def test_emit_vllm(tmp_path):
     path = write_labels(tmp_path / "r.h5", {"kv_fp8": [(60, 2)], "kv_nvfp4": [(60, 0)]}, dense={"kv_fp8": 1})
     per_layer = ["--candidates", "exact,kv_fp8", "--per", "layer"]
     # Layer 2 is exact by the verdict, layer 1 by the label's own dense layers.
-    assert emitted(path, "--emit-vllm", *per_layer) == {"kv_cache_dtype": "fp8",
-                                                        "kv_cache_dtype_skip_layers": ["1", "2"]}
-    assert emitted(path, "--emit-vllm", "--selector", "kv_q8", expect=2).stderr.count("vLLM has no KV cache of 'kv_q8' "
-                                                                                      "(k=q8_0, v=q8_0)") == 1
+    assert emitted(path, "--emit-vllm", *per_layer) == {
+        "kv_cache_dtype": "fp8", "kv_cache_dtype_skip_layers": ["1", "2"]}
+    assert emitted(path, "--emit-vllm", "--selector", "kv_q8", expect=2).stderr.count(
+        "vLLM has no KV cache of 'kv_q8' (k=q8_0, v=q8_0)") == 1
     two = emitted(path, "--emit-vllm", "--candidates", "kv_fp8,kv_nvfp4", "--per", "layer", expect=2)
     assert "vLLM has one format and a list of layers without it" in two.stderr
-    assert emitted(path, "--emit-vllm", "--selector", "exact") == {"kv_cache_dtype": "auto",
-                                                                   "kv_cache_dtype_skip_layers": []}
+    assert emitted(path, "--emit-vllm", "--selector", "exact") == {
+        "kv_cache_dtype": "auto", "kv_cache_dtype_skip_layers": []}
     assert "takes formats of kv_cache" in emitted(path, "--emit-vllm", "--candidates", "ffd@5", expect=2).stderr
     # Layers that were not judged stay as they are.
     assert emitted(path, "--emit-vllm", "--selector", "kv_fp8", "--layers", "0") == \
@@ -162,8 +162,8 @@ def without_first_layer(path):
 def test_layers_are_found_by_their_numbers(tmp_path):
     path = write_labels(tmp_path / "r.h5", {}, dense={"kv_fp8": 1})
     without_first_layer(path)
-    assert emitted(path, "--emit-vllm", "--selector", "kv_fp8") == {"kv_cache_dtype": "fp8",
-                                                                    "kv_cache_dtype_skip_layers": ["1"]}
+    assert emitted(path, "--emit-vllm", "--selector", "kv_fp8") == {
+        "kv_cache_dtype": "fp8", "kv_cache_dtype_skip_layers": ["1"]}
     assert list(
         emitted(path, "--emit-modelopt", "--selector", "kv_fp8")["quantization"]["kv_cache_quantized_layers"]) == \
             [f"model.layers.{y}.self_attn" for y in (0, 2)]
@@ -196,8 +196,8 @@ def test_emit_modelopt(tmp_path):
     assert (quantization["kv_cache_schema_version"], quantization["kv_cache_quant_algo"]) == (1, "MIXED_PRECISION")
     one = emitted(path, "--emit-modelopt", "--selector", "kv_fp8")["quantization"]
     assert one["kv_cache_quant_algo"] == "FP8" and len(one["kv_cache_quantized_layers"]) == 3
-    assert "ModelOpt has KV caches of FP8 and NVFP4, found 'kv_q8'" in emitted(path, "--emit-modelopt", "--selector",
-                                                                               "kv_q8", expect=2).stderr
+    assert "ModelOpt has KV caches of FP8 and NVFP4, found 'kv_q8'" in emitted(
+        path, "--emit-modelopt", "--selector", "kv_q8", expect=2).stderr
 
 
 def test_scales_that_engines_do_not_get_are_said(tmp_path):
@@ -236,8 +236,8 @@ def test_a_metric_that_a_candidate_lacks(tmp_path):
     (["--candidates", "exact,,kv_q8"], "--candidates: '' is not LABEL or LABEL@SETTING"),
     (["--candidates", "exact,"], "--candidates: '' is not LABEL or LABEL@SETTING"),
     (["--candidates", "exact,exact"], "'exact' and 'exact' are the same"),
-    (["--candidates", "exact,ffd@5", "--delta", "5"], "--candidates are all that is judged, and a setting to judge is "
-                                                      "given"),
+    (["--candidates", "exact,ffd@5", "--delta", "5"],
+     "--candidates are all that is judged, and a setting to judge is given"),
     (["--candidates", "exact", "--grid", "3,5"], "and --grid is given"),
     (["--candidates", "exact", "--selector", "ffd"], "--selector is given, too")])
 def test_refusals(tmp_path, arguments, message):
@@ -284,8 +284,8 @@ def test_dumps_are_studied_at_the_candidates(tmp_path):
                "--selector", "long=ffd:gqa=per_head",
                "--target", "recall>=0.5", "--max-violating", "60%")
     assert done.returncode == 0, done.stderr
-    assert [s["setting"] for s in json.loads(done.stdout)["settings"]] == ["exact", "ffd:bits=4,gqa=per_head@5",
-                                                                           "long@3", "quest@64"]
+    assert [s["setting"] for s in json.loads(done.stdout)["settings"]] == [
+        "exact", "ffd:bits=4,gqa=per_head@5", "long@3", "quest@64"]
 
 
 def test_monitor_studies_dumps_at_the_recommended_candidates(tmp_path):
@@ -297,8 +297,8 @@ def test_monitor_studies_dumps_at_the_recommended_candidates(tmp_path):
             "--query-heads", "2", "--kv-heads", "1")
     run("validate", "d.h5", "--candidates", "exact,kv_cache:k=fp8_e4m3,v=fp8_e4m3,ffd:gqa=per_head@5", "--target",
         "recall>=0.5", "--max-violating", "60%", "-o", "rec.json")
-    assert json.loads((tmp_path / "rec.json").read_text())["layers"] == {"0": "ffd:gqa=per_head@5",
-                                                                         "1": "ffd:gqa=per_head@5"}
+    assert json.loads((tmp_path / "rec.json").read_text())["layers"] == {
+        "0": "ffd:gqa=per_head@5", "1": "ffd:gqa=per_head@5"}
     found = json.loads(run("monitor", "rec.json", "new.h5"))
     assert (found["n"], found["k"]) == (4, 0)
     with h5py.File(tmp_path / "new.study.h5") as study:

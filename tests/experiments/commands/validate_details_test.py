@@ -144,8 +144,8 @@ def test_the_folder_is_no_other_output(results, tmp_path, output, folder):
     assert done.stderr.startswith(
         f"attest: --details: {folder} is an input or another output, expected a folder of its own")
     assert done.stdout == "" and [path.name for path in tmp_path.iterdir()] == ["r.h5"]
-    assert "is an input or another output" in validate(results, "--target", "recall>=0.5", "--details", results,
-                                                       expect=2).stderr
+    assert "is an input or another output" in validate(
+        results, "--target", "recall>=0.5", "--details", results, expect=2).stderr
 
 
 def test_without_gnuplot_there_are_data_and_scripts(results, tmp_path):

@@ -74,17 +74,17 @@ def test_prompts_and_studies_that_do_not_fit(tmp_path):
     (["--target", TARGET, "--delta", "3", "--p", "0.5"], "give one"), (["--target", TARGET, "--grid", "3,4"], "4"),
     (["--target", TARGET, "--layers", "7"], "layer 7"), (
         ["--target", TARGET, "--model", "x"], "no prompt is of the model 'x'"),
-    (["--target", TARGET, "--selector", "x"], "--selector"), (["--target", TARGET, "--confidence", "1"],
-                                                              "--confidence"),
-    (["--target", TARGET, "--max-violating", "0"], "--max-violating"), (["--target", TARGET, "--io-budget", "10%"],
-                                                                        "--per"),
+    (["--target", TARGET, "--selector", "x"], "--selector"),
+    (["--target", TARGET, "--confidence", "1"], "--confidence"),
+    (["--target", TARGET, "--max-violating", "0"], "--max-violating"),
+    (["--target", TARGET, "--io-budget", "10%"], "--per"),
     (["--target", TARGET, "--choose", "10%"], "--per"), (["--target", TARGET, "--clip", "0.1"], "--claim mean"),
     (["--target", TARGET, "--bound", "hb"], "--claim mean"), (["--target", TARGET, "--extrapolate"], "--for-length"),
     (["--target", TARGET, "--claim", "mean", "--max-violating", "5%"], "--max-violating"),
     (["--target", TARGET, "--claim", "observed", "--confidence", "5%"], "--confidence"),
     (["--target", TARGET, "--results", "x.h5"], "dumps"),
-    (["--target", TARGET, "--queries", "last:1"], "dumps"), (["--target", "recall>=1", "--claim", "mean"],
-                                                             "allows no deficit"),
+    (["--target", TARGET, "--queries", "last:1"], "dumps"),
+    (["--target", "recall>=1", "--claim", "mean"], "allows no deficit"),
     (["--target", TARGET, "--claim", "mean", "--clip", "0.01"], "--clip"),
     (["--target", TARGET, "--per", "layer", "--delta", "5"], "--per"),
     (["--target", TARGET, "--per", "head"], "--per"), (["--target", TARGET, "--for-length", "x"], "--for-length"),
@@ -133,8 +133,7 @@ def test_dumps(tmp_path):
                        expect=2).stderr
     assert refused == (
         "attest: 'd.study.h5' holds another study, of other options: selector 1, label = \"topdelta\", this command "
-        "has \"topk\"; "
-                       "--results names another file, and --force replaces it\n")
+        "has \"topk\"; --results names another file, and --force replaces it\n")
     assert results.stat().st_mtime_ns == before
     named = verdict("d.h5", "--target", "recall>=0.5", "--max-violating", "50%", "--selector", "topk:gqa=union",
                     "--budget", "50%", "--results",
@@ -192,8 +191,8 @@ def test_dumps_of_several_models_are_refused_before_their_study(tmp_path):
                "--quiet"]
     for arguments, sentence in [
         ([], "the prompts are of the models 'one', 'two'; a verdict is about one: --model NAME"),
-                                (["--model", "three"], "--model: no prompt is of the model 'three'; they are of 'one', "
-                                                       "'two'")]:
+                                (["--model", "three"],
+                                 "--model: no prompt is of the model 'three'; they are of 'one', 'two'")]:
         assert validate(*options, *arguments, expect=2, cwd=tmp_path).stderr == f"attest: {sentence}\n"
         assert sorted(path.name for path in tmp_path.iterdir()) == ["one.h5", "two.h5"]
     assert verdict(*options, "--model", "two", cwd=tmp_path, expect=3)["claim"]["n"] == 1

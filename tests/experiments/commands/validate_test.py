@@ -20,8 +20,8 @@ from verdicts import (TARGET, cdf, check_evidence, head_that_needs_more, hoeffdi
     (61, 2, [], "certified"), (30, 6, [], "undecided"), (30, 7, [], "refuted"),
     (58, 0, ["--max-violating", "5%"], "undecided"),
     (59, 0, ["--max-violating", "5%"], "certified"), (21, 0, ["--confidence", "90%"], "undecided"),
-    (22, 0, ["--confidence", "0.9"], "certified"), (1, 0, ["--max-violating", "50%", "--confidence", "50%"],
-                                                    "certified"),
+    (22, 0, ["--confidence", "0.9"], "certified"),
+    (1, 0, ["--max-violating", "50%", "--confidence", "50%"], "certified"),
     (2, 0, ["--max-violating", "50%", "--confidence", "75%"], "certified"),
     (3, 0, ["--max-violating", "50%", "--confidence", "87.5%"], "certified"),
 ])
@@ -387,8 +387,8 @@ def test_one_setting_for_all_is_first_where_it_reads_less(tmp_path):
 def test_one_setting_for_all_is_beside_a_family_that_reads_less(tmp_path):
     text = verdict(head_that_needs_more(tmp_path / "r.h5"), "--target", TARGET, "--per", "kv_head")["text"]
     lines = text.splitlines()
-    assert not lines[1].startswith("  one for all") and sum(line.startswith("  one for all  delta 5 ")
-                                                            for line in lines) == 1
+    assert not lines[1].startswith("  one for all") and sum(
+        line.startswith("  one for all  delta 5 ") for line in lines) == 1
     assert "take it instead" not in text
 
 

@@ -88,8 +88,8 @@ def test_a_study_with_a_file_is_that_with_such_gradients(made):
     assert "weighted_error is of 2 of the model's 3 layers" in done.stderr and "not used" not in done.stderr
     with h5py.File(plain, "r+") as file:
         for layer in LAYERS:
-            file[f"samples/s/layers/{layer}/head_gradient"] = np.tile(np.float32(weights[str(layer)]["weights"]),
-                                                                      (len(POSITIONS), 1))
+            file[f"samples/s/layers/{layer}/head_gradient"] = np.tile(
+                np.float32(weights[str(layer)]["weights"]), (len(POSITIONS), 1))
     run(plain, "-o", folder / "own.h5")
     with h5py.File(folder / "file.h5") as file, h5py.File(folder / "own.h5") as own:
         for name in ("weighted_error_head", "weighted_error"):
@@ -129,10 +129,10 @@ def test_other_weights_are_another_study(made):
     ({"layers": {"0": {"weights": [1, 1, 1, 1]}}}, "has no weights of layer 2, which"),
     ({"layers": {"3": {"weights": [1, 1, 1, 1]}}}, "layers.3 has no number of a layer from 0 to 2 as its name"),
     ({"layers": {"02": {"weights": [1, 1, 1, 1]}}}, "layers.02 has no number of a layer from 0 to 2 as its name"),
-    ({"layers": {"0": {"weights": [1, 1, -1, 1]}}}, "layers.0.weights is a list, expected a list of numbers of at "
-                                                    "least 0"),
-    ({"layers": {"0": {"weights": [1, 1, 1e39, 1]}}}, "expected a list of 4 numbers, one of each query head that "
-                                                      "float32 holds"),
+    ({"layers": {"0": {"weights": [1, 1, -1, 1]}}},
+     "layers.0.weights is a list, expected a list of numbers of at least 0"),
+    ({"layers": {"0": {"weights": [1, 1, 1e39, 1]}}},
+     "expected a list of 4 numbers, one of each query head that float32 holds"),
     ({"layers": {"0": [1, 1, 1, 1]}}, "layers.0"),
     ({"layers": None}, "layers"),
     ({"format": "attest-recommendation"}, 'format is "attest-recommendation", expected "attest-head-weights"'),
@@ -171,8 +171,8 @@ def test_what_attest_weights_refuses(made):
     attest("weights", folder / "a.h5", "-o", folder / "a.h5", "--force", expect=2)
     attest("weights", folder / "missing.h5", "-o", out, expect=4)
     again = folder / "." / "a.h5"
-    assert "are the same dump, expected each once" in attest("weights", folder / "a.h5", again, "-o", out,
-                                                             expect=2).stderr
+    assert "are the same dump, expected each once" in attest(
+        "weights", folder / "a.h5", again, "-o", out, expect=2).stderr
     assert "--keep-dense: '3000000000' is not a whole number from 1 to 2147483647" in attest(
         "weights", folder / "a.h5", "-o", out, "--keep-dense", 3_000_000_000, expect=2).stderr
     assert not out.exists()
@@ -204,8 +204,8 @@ def test_a_column_of_the_whole_model(made):
         assert f"--by {split}: 'weighted_error' is of all layers together; 'weighted_error_head' has its parts" \
             in done.stderr
     run(write_dump(folder / "plain.h5", 9), "-o", folder / "plain-r.h5")
-    assert "takes head gradients or --weights" in attest("table", folder / "plain-r.h5", "--metrics", "weighted_error",
-                                                         expect=4).stderr
+    assert "takes head gradients or --weights" in attest(
+        "table", folder / "plain-r.h5", "--metrics", "weighted_error", expect=4).stderr
 
 
 def test_a_target_of_the_whole_model(tmp_path):
@@ -246,9 +246,8 @@ def test_a_target_of_the_whole_model(tmp_path):
     largest = found[0]
     sentence = (
         f"layer {largest['layer']}, head {largest['head']}, prompt {largest['prompt']}, query "
-        f"{largest['query_position']}: "
-                f"weighted_error_head {largest['value']:.6g} in a row with weighted_error "
-                f"{largest['row_value']:.6g} > ")
+        f"{largest['query_position']}: weighted_error_head {largest['value']:.6g} in a row with weighted_error "
+        f"{largest['row_value']:.6g} > ")
     assert sentence in attest("validate", tmp_path / "r.h5", "--target", target).stdout
     assert [c["value"] for c in found] == sorted((c["value"] for c in found), reverse=True)
 
@@ -285,8 +284,8 @@ def test_the_heaviest_kv_heads_as_an_option(made):
 
 
 @pytest.mark.parametrize("heads, sentence", [
-    ("9:0", "option 'dense_heads' has 9:0, and the model of"), ("2:2", "option 'dense_heads' has 2:2, and layer 2 has "
-                                                                       "2 KV heads"),
+    ("9:0", "option 'dense_heads' has 9:0, and the model of"),
+    ("2:2", "option 'dense_heads' has 2:2, and layer 2 has 2 KV heads"),
     ("2-1", "option 'dense_heads' is '2-1', expected KV heads as LAYER:HEAD joined by '+', such as 7:1+5:0")])
 def test_dense_heads_that_the_model_lacks_are_refused(made, heads, sentence):
     folder, _ = made

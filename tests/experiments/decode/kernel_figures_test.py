@@ -144,18 +144,17 @@ def curves_of(script):
 
 def test_deltas_and_shares_are_figures_of_their_own(made, tmp_path):
     _, _, out, report = made
-    assert [f["name"] for f in report["experiments"][0]["figures"]] == ["kernel_latency", "kernel_latency_speedup",
-                                                                        "kernel_latency_keep",
-                                                                        "kernel_latency_speedup_keep"]
-    deltas, keeps, dense = {"FFD delta 5", "FFD delta 7"}, {"FFD keep 2 %", "FFD keep 6 %", "FFD keep 27 %",
-                                                            "FFD keep 100 %"}, {"SDPA flash", "SDPA cuDNN"}
+    assert [f["name"] for f in report["experiments"][0]["figures"]] == [
+        "kernel_latency", "kernel_latency_speedup", "kernel_latency_keep", "kernel_latency_speedup_keep"]
+    deltas, keeps, dense = {"FFD delta 5", "FFD delta 7"}, {
+        "FFD keep 2 %", "FFD keep 6 %", "FFD keep 27 %", "FFD keep 100 %"}, {"SDPA flash", "SDPA cuDNN"}
     skip = {"skip_softmax factor 0.001"}
     for name, curves in {"kernel_latency": deltas | skip | dense, "kernel_latency_keep": keeps | skip | dense,
                          "kernel_latency_speedup": deltas | skip, "kernel_latency_speedup_keep": keeps | skip}.items():
         assert curves_of(out / f"{name}.gp") == curves, name
     titles = re.findall(r"'(\([a-z]\) batch \d+)'", (out / "kernel_latency_speedup.gp").read_text())
-    assert titles == ["(a) batch 1", "(b) batch 1", "(c) batch 8", "(d) batch 8"], ("a row of panels is a batch size, "
-                                                                                    "beside each other its baselines")
+    assert titles == ["(a) batch 1", "(b) batch 1", "(c) batch 8", "(d) batch 8"], (
+        "a row of panels is a batch size, beside each other its baselines")
     document = bench([m for m in latency() if m["setting"]["kind"] != "delta"])
     alone = said(write_bench(tmp_path / "b.json", document), "-o", tmp_path / "out")
     assert [f["name"] for f in alone["experiments"][0]["figures"]] == ["kernel_latency", "kernel_latency_speedup"]
@@ -179,8 +178,8 @@ def test_findings_quote_the_csv(made):
         slower = [r for r in ffd if float(r[column]) < 1]
         assert (f"FFD is slower than {baseline} in {len(slower)} of {len(ffd)} cases" in sentences) == bool(slower)
     assert "FFD is slower than SDPA cuDNN" in sentences, "the case is not trivial"
-    assert "exceed 1/io, most that of FFD keep 100 %" in sentences and ("SDPA flash is slow there, with 3.11 times its "
-                                                                        "own floor") in sentences
+    assert "exceed 1/io, most that of FFD keep 100 %" in sentences and (
+        "SDPA flash is slow there, with 3.11 times its own floor") in sentences
     ratios = [float(r["floor_ratio"]) for r in ffd]
     assert f"FFD takes {min(ratios):.2f} times its floor where it is nearest" in sentences \
         and f"and {max(ratios):.2f} times" in sentences
@@ -287,8 +286,8 @@ def test_ablation_of_two_deltas_and_a_missing_row(tmp_path):
             m["setting"]["value"] = m["keep_ratio"]
     report = said(write_bench(tmp_path / "b.json", document), "-o", tmp_path / "out")
     rows = read_csv(tmp_path / "out/ablation.csv")
-    assert [(r["row"], r["setting"]) for r in rows] == [(str(i), d) for d in ("delta 5", "delta 7")
-                                                        for i in range(1, 7)]
+    assert [(r["row"], r["setting"]) for r in rows] == [
+        (str(i), d) for d in ("delta 5", "delta 7") for i in range(1, 7)]
     for row in rows:
         if row["row"] == "3":
             same(row, {"us": math.nan, "layers": 0, "over_row_1": math.nan, "length": 16384, "batch": 1})
@@ -319,8 +318,8 @@ def test_two_benches_of_one_gpu_have_their_files_names(tmp_path):
     paths = [write_bench(tmp_path / f"{name}.json", bench(latency(layers=layers)))
              for name, layers in (("one", (0,)), ("two", (1,)))]
     assert said(*paths, "-o", tmp_path / "out")["experiments"][0]["study"] == "H200 (one); H200 (two)"
-    assert f"{paths[0]} and {paths[0]} hold the same bench" in figures(paths[0], paths[0], "-o", tmp_path / "no",
-                                                                       expect=2).stderr
+    assert f"{paths[0]} and {paths[0]} hold the same bench" in figures(
+        paths[0], paths[0], "-o", tmp_path / "no", expect=2).stderr
 
 
 def test_the_axes_of_machines_are_the_same(tmp_path):
@@ -334,8 +333,8 @@ def test_the_axes_of_machines_are_the_same(tmp_path):
 
 
 def test_what_is_missing_is_named_with_options(tmp_path):
-    only = write_bench(tmp_path / "b.json", bench(latency(lengths=[4096, 8192], cudnn=False),
-                                                  left_out=[("sdpa_cudnn", "this LibTorch has no cuDNN")]))
+    only = write_bench(tmp_path / "b.json", bench(
+        latency(lengths=[4096, 8192], cudnn=False), left_out=[("sdpa_cudnn", "this LibTorch has no cuDNN")]))
     report = said(only, "-o", tmp_path / "out")
     skipped = {s["experiment"]: s for s in report["skipped"]}
     assert set(skipped) == {"selection_overhead", "quant_depth", "ablation"}
@@ -387,8 +386,8 @@ def test_results_and_benches_stand_in_any_order(made, tmp_path):
     alone = said(results, "-o", tmp_path / "alone", "--only", "layer_sparsity,ablation")
     assert alone["skipped"] == [{"experiment": "ablation", "study": "", "reason": "needs a file of attest bench kernel",
                                  "run_options": "", "command": "attest bench kernel"}]
-    assert "ablation" not in figures(results, "-o", tmp_path / "quiet").stdout, ("without a bench nothing is said of "
-                                                                                 "kernels")
+    assert "ablation" not in figures(results, "-o", tmp_path / "quiet").stdout, (
+        "without a bench nothing is said of kernels")
     page = tmp_path / "report.html"
     attest("report", results, renamed, "-o", page, "--only", "layer_sparsity,ablation")
     assert "Component-wise ablation" in page.read_text() and "bench_without_suffix" in page.read_text()
@@ -419,10 +418,10 @@ def test_scales_of_the_axes(made, tmp_path):
         (lambda d: d.update(format_version=2), "format_version is 2, expected "),
         (lambda d: d.pop("machine"), "machine is missing, expected an object"),
         (lambda d: d["measurements"][0].update(method="magic"), 'measurements[0].method is "magic", expected one of '),
-        (lambda d: d["measurements"][1].update(length=-5), "measurements[1].length is -5, expected a whole number from "
-                                                           "1 "),
-        (lambda d: d["measurements"][1].update(io_ratio="much"), 'measurements[1].io_ratio is "much", expected a '
-                                                                 'number '),
+        (lambda d: d["measurements"][1].update(length=-5),
+         "measurements[1].length is -5, expected a whole number from 1 "),
+        (lambda d: d["measurements"][1].update(io_ratio="much"),
+         'measurements[1].io_ratio is "much", expected a number '),
         (lambda d: d.update(measurements={}), "measurements is an object, expected a list"),
         (lambda d: d.update(measurements=[dict(d["measurements"][0], length=i + 1) for i in range(1001)]),
          "measurements are of 1001 different methods, settings, lengths or batch sizes, expected at most 1000"),

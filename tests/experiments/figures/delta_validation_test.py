@@ -91,8 +91,8 @@ def test_table_is_that_of_model_and_layers(study):
     table = read_csv(out / "delta_validation_targets.csv")
     assert [(r["label"], r["layer"]) for r in table] == [("ffd", "nan"), ("log", "nan")] + [("ffd", n) for n in "123"]
     for row in table:
-        assert {target: row[target] for target in TARGETS} == {target: heads[row["label"], row["layer"], target]
-                                                               for target in TARGETS}
+        assert {target: row[target] for target in TARGETS} == {
+            target: heads[row["label"], row["layer"], target] for target in TARGETS}
 
 
 def test_findings_quote_the_csv(study):
@@ -130,8 +130,8 @@ def small(tmp_path):
         text = findings(make(path, tmp_path / "out", "delta_validation", "--force"))[3]
         rows = [r for r in read_csv(tmp_path / "out/delta_validation_heads.csv")
                 if r["target"] == "lse_error_max <= 0.05"]
-        return text, [r["delta"] for r in rows if r["head"] != "nan"], next(r["delta"] for r in rows
-                                                                            if r["layer"] == "nan")
+        return text, [r["delta"] for r in rows if r["head"] != "nan"], next(
+            r["delta"] for r in rows if r["layer"] == "nan")
 
     return finding
 
@@ -142,8 +142,7 @@ def test_what_larger_deltas_miss_is_said(small):
     assert heads == ["1", "5", "1", "nan"] and model == "nan"
     assert text == (
         "No studied delta of ffd up to 12 gives max LSE error ≤ 0.05 over all cells; 3 of 4 heads reach it at some "
-        "studied delta, "
-                    "1 of them not at all larger ones.")
+        "studied delta, 1 of them not at all larger ones.")
     text, heads, model = small([good, late, lost, lost])
     assert heads == ["1", "5", "1", "1"] and model == "5"
     assert text.startswith(
@@ -163,5 +162,5 @@ def test_heads_without_cells_are_not_counted(small):
 
 def test_what_is_missing_is_said(tmp_path):
     path = make_study(tmp_path, ["quest:dense_layers=0", "k=ffd:rule=topk"], "--budget", "256", samples=1, layers=1)
-    assert reason(path, tmp_path / "o", "delta_validation") == ("needs ffd with a grid of deltas",
-                                                                "--selector ffd --delta 1:12:0.5")
+    assert reason(path, tmp_path / "o", "delta_validation") == (
+        "needs ffd with a grid of deltas", "--selector ffd --delta 1:12:0.5")

@@ -54,8 +54,7 @@ def test_sentences_compare_with_the_worst_later_layer(study):
         by_error = [y for y in (0, 1) if quality[y][1] >= max(1.5 * worst[1], worst[1] + 0.01)]
         assert (
             f"{words} without dense layers has {parts}, against at worst {worst[0]:.4f} and {worst[1]:.3g} in the 2 "
-            "layers studied from layer 2 on "
-                f"(2 to 3 samples): {verdict(by_recall, by_error)}.") in said
+            f"layers studied from layer 2 on (2 to 3 samples): {verdict(by_recall, by_error)}.") in said
 
 
 LOW = "a mean recall lower by 0.01 or more"

@@ -150,8 +150,8 @@ def test_a_dump_that_is_gone_or_changed_is_named(tmp_path):
     dump = tmp_path / "r_dump.h5"
     whole = dump.read_bytes()
     dump.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    assert reason(path, tmp_path / "a", "error_bound") == (f"needs the dump of the study: {dump} has changed since the "
-                                                           "study", "")
+    assert reason(path, tmp_path / "a", "error_bound") == (
+        f"needs the dump of the study: {dump} has changed since the study", "")
     dump.write_bytes(whole + b"x")
     assert f"it has {len(whole) + 1} bytes" in reason(path, tmp_path / "b", "error_bound")[0]
     dump.unlink()

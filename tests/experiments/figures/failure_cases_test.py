@@ -52,8 +52,8 @@ def test_table_is_what_the_cells_say(study):
     rows = read_csv(out / "failure_cases_table.csv")
     members, gap, _, _ = classes(path)
     assert 0 < len(members["proxy-error"]) < len(gap), "the case is not trivial"
-    assert [(r["label"], r["role"]) for r in rows[::3]] == [("ffd", "ffd"), ("global", "global pseudo-max"),
-                                                            ("oracle (oracle)", "oracle")]
+    assert [(r["label"], r["role"]) for r in rows[::3]] == [
+        ("ffd", "ffd"), ("global", "global pseudo-max"), ("oracle (oracle)", "oracle")]
     for row in rows:
         label, chosen = row["label"].split(" ")[0], members[row["class"]]
         assert float(row["pairs"]) == len(chosen)

@@ -40,8 +40,8 @@ def gaps_of(path, label, setting, layer):
 def test_gaps_and_causes_are_what_the_cells_say(study):
     path, out, _ = study
     rows = read_csv(out / "guarantee.csv")
-    assert {row["label"] for row in rows} == {"ffd", "log", "peak", "exact"}, ("thresholds that results do not tell "
-                                                                               "are left out")
+    assert {row["label"] for row in rows} == {"ffd", "log", "peak", "exact"}, (
+        "thresholds that results do not tell are left out")
     assert len(rows) == 4 * 4 * (1 + 4)
     causes = {name: 0 for name in ("share_scan_error", "share_both", "share_pseudo_max")}
     for row in rows:
@@ -83,8 +83,7 @@ def test_findings_quote_the_csv(study):
             continue
         shares = re.search(
             r"fails in (\S+) % of the (\d+) cells where ffd at delta (\S+) drops any: in (\S+) % by scan error alone, "
-            r"in (\S+) % "
-                           r"because the pseudo-max exceeds the maximum, in (\S+) % by both; .* lies (\S+) nats",
+            r"in (\S+) % because the pseudo-max exceeds the maximum, in (\S+) % by both; .* lies (\S+) nats",
                            text).groups()
         columns = ("share_within_delta", "share_scan_error", "share_pseudo_max", "share_both")
         assert (shares[0], *shares[3:6]) == tuple(f"{100 * number(row, column):.1f}" for column in columns)

@@ -96,10 +96,8 @@ def test_heads_are_ranked_by_weight(study):
     half = int(np.searchsorted(np.cumsum([weights[p] for p in order]), total / 2)) + 1
     assert (
         f"The answer listens most to layer {order[0][0]} head {order[0][1]}: {100 * weights[order[0]] / total:.1f} % "
-        "of the sum of "
-            f"all weights over 3 prompts; {half} of 16 heads have half of it. The head with most attention on the "
-            "evidence, layer "
-            f"{most[0]} head {most[1]}, is number {order.index(most) + 1} of them.") in printed
+        f"of the sum of all weights over 3 prompts; {half} of 16 heads have half of it. The head with most attention "
+        f"on the evidence, layer {most[0]} head {most[1]}, is number {order.index(most) + 1} of them.") in printed
 
 
 def shares(path, label, setting):
@@ -193,9 +191,8 @@ def test_what_dense_kv_heads_leave(study):
     none, one = left(path, "ffd", "5", []), left(path, "ffd", "5", by_weight[:1])
     assert (
         f"ffd at delta 5: keeping the KV head that weighs most dense (dense_heads={first}) takes the mean weighted "
-        "error from "
-            f"{none[0]:.3g} to {one[0]:.3g} logits, and the bytes from {100 * none[2]:.1f} to "
-            f"{100 * one[2]:.1f} %") in printed
+        f"error from {none[0]:.3g} to {one[0]:.3g} logits, and the bytes from {100 * none[2]:.1f} to "
+        f"{100 * one[2]:.1f} %") in printed
 
 
 def test_places_of_findings_name_the_head(study, tmp_path):
@@ -222,8 +219,8 @@ def test_prompts_without_weights_are_left_out(tmp_path):
     assert "attention on the evidence" not in {r["by"] for r in rows}
     none = next(r for r in rows if r["label"] == "ffd" and r["dense_kv_heads"] == "0")
     io = [sample["ffd/io_ratio"][..., 1].astype(float).ravel() for name, sample in samples(path) if name in ("a", "b")]
-    assert same(none, "io_ratio", np.nanmean(np.concatenate(io))), ("bytes are of the prompts whose errors stand "
-                                                                    "beside them")
+    assert same(none, "io_ratio", np.nanmean(np.concatenate(io))), (
+        "bytes are of the prompts whose errors stand beside them")
 
 
 def test_bytes_that_results_lack_are_not_in_the_sentence(tmp_path):

@@ -46,8 +46,8 @@ def test_maps_are_means_of_heads(study):
     path, out, _ = study
     for label, gqa in (("ffd", "union"), ("heads", "per_head")):
         rows = read_csv(out / f"headwise_{gqa}.csv")
-        assert sorted((int(r["layer"]), int(r["head"])) for r in rows) == [(y, h) for y in (0, 1, 2, 5)
-                                                                           for h in range(4)]
+        assert sorted((int(r["layer"]), int(r["head"])) for r in rows) == [
+            (y, h) for y in (0, 1, 2, 5) for h in range(4)]
         for row in rows:
             for metric in ("keep_ratio", "recall", "salient_hit_rate"):
                 found = [np.nanmean(block[:, int(row["head"])])
@@ -82,8 +82,8 @@ def test_one_policy_names_the_other(tmp_path):
     path = make(tmp_path / "r.h5", [ffd("four", bits=4), ffd("heads", "per_head")])
     said = figures(path, tmp_path / "out", "--only", "headwise")
     assert "The results hold gqa=union only" in said and "--selector heads=ffd:gqa=per_head" in said
-    assert not (tmp_path / "out/headwise_per_head.csv").exists(), ("another number of bits is no other policy of the "
-                                                                   "same selector")
+    assert not (tmp_path / "out/headwise_per_head.csv").exists(), (
+        "another number of bits is no other policy of the same selector")
 
 
 def test_without_delta_5_it_says_what_to_run(tmp_path):
@@ -100,5 +100,5 @@ def test_no_sample_has_the_name_of_the_row_of_all(tmp_path):
                                            "sample all of second.h5", "all"]
     assert [int(r["pairs"]) for r in rows] == [8, 8, 8, 8, 32]
     for row, of in zip(rows, [(own[0], "all"), (own[0], "sample all"), (own[1], "all"), (own[1], "sample all")]):
-        assert float(row["keep_percent_mean"]) == pytest.approx(100 * pairs(of[0], "ffd", "keep_ratio", of[1]).mean(),
-                                                                abs=2e-4)
+        assert float(row["keep_percent_mean"]) == pytest.approx(
+            100 * pairs(of[0], "ffd", "keep_ratio", of[1]).mean(), abs=2e-4)

@@ -54,8 +54,8 @@ def test_keys_and_values_apart(study):
                  {f"{side}_{name}_{rung}": want[name] for name in MEASURES} | {f"{side}_bytes": want["bytes"]})
     assert rows["nvfp4, amax"]["both_bytes"] in ("", "nan") and rows["nvfp4, amax"]["v_bytes"] in ("", "nan")
     # Values alone leave the scores alone.
-    assert number(rows["fp8_e4m3, unit"], "v_lse_error_worst") == 0 < number(rows["fp8_e4m3, unit"],
-                                                                             "k_lse_error_worst")
+    assert number(rows["fp8_e4m3, unit"], "v_lse_error_worst") == 0 < number(
+        rows["fp8_e4m3, unit"], "k_lse_error_worst")
 
 
 def test_findings_quote_the_cells(study):

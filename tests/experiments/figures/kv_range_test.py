@@ -106,8 +106,8 @@ def test_equal_layers_have_no_worst(tmp_path):
     attest("run", dump, "-o", path, "--selector", "kv=kv_cache:k=fp8_e4m3,v=fp8_e4m3")
     texts = findings(make(path, tmp_path / "out", "kv_range"))
     assert len(texts) == 4 and not any("layer 0" in text or "layer 1" in text or "KV head" in text for text in texts)
-    assert all(", in every layer (there 99.99 % are at most " in text and text.endswith(" times the median channel in "
-                                                                                        "every layer.")
+    assert all(", in every layer (there 99.99 % are at most " in text and text.endswith(
+        " times the median channel in every layer.")
                for text in (texts[0], texts[2]))
     assert all(text.count("(every layer)") == 6 for text in (texts[1], texts[3]))
 

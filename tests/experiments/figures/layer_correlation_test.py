@@ -93,8 +93,8 @@ def test_samples_of_two_dumps_are_kept_apart(tmp_path):
     figures(path, tmp_path / "out", "--only", "layer_correlation")
     rows = [r for r in read_csv(tmp_path / "out/layer_correlation.csv") if r["sample"] and r["layers"] == "all"]
     titles = {"a": (0, "a"), "b": (0, "b"), "a of second.h5": (1, "a"), "b of second.h5": (1, "b")}
-    assert sorted((r["label"], r["sample"]) for r in rows) == sorted((label, title) for label in ("ffd", "quest")
-                                                                     for title in titles)
+    assert sorted((r["label"], r["sample"]) for r in rows) == sorted(
+        (label, title) for label in ("ffd", "quest") for title in titles)
     for row in rows:
         dump, name = titles[row["sample"]]
         values = pooled(blocks(own[dump], row["label"], "spearman"), lambda sample, task, layer: sample == name)

@@ -25,8 +25,8 @@ def study(tmp_path_factory):
 def test_rungs_are_what_the_cells_say(study):
     path, out, _ = study
     rows = read_csv(out / "quality_ladder.csv")
-    assert {row["label"] for row in rows} == {"ffd", "quest:dense_layers=1", "kivi", "best"}, ("exact attention has no "
-                                                                                               "badness")
+    assert {row["label"] for row in rows} == {"ffd", "quest:dense_layers=1", "kivi", "best"}, (
+        "exact attention has no badness")
     assert len(rows) == 2 * (3 + 2 + 1 + 2)
     for row in rows:
         keep_layer = (lambda layer: layer >= 1) if row["layers"] == "compared" else (lambda layer: True)

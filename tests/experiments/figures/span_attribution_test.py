@@ -98,8 +98,8 @@ def test_heads_are_ranked_and_what_is_kept_of_them(study):
         rank = int(row["rank"])
         mass, layer, head = ranked[rank - 1]
         assert (int(row["layer"]), int(row["head"]), int(row["kv_head"])) == (layer, head, head // 2)
-        assert same(row, "span_mass", mass) and same(row, "retrieval_share",
-                                                     np.mean(list(retrieval[layer, head].values())))
+        assert same(row, "span_mass", mass) and same(
+            row, "retrieval_share", np.mean(list(retrieval[layer, head].values())))
         before = [place for _, *place in ranked[:rank]]
         covered = {s for y, h in before for s, is_one in retrieval[y, h].items() if is_one}
         assert same(row, "covered_share", len(covered) / 2)
@@ -119,8 +119,8 @@ def test_heads_are_ranked_and_what_is_kept_of_them(study):
     for point in read_csv(out / "span_attribution_curves.csv"):
         parts = kept(path, point["label"], point["setting_label"], int(point["layer"]), int(point["head"]))
         assert same(point, "span_mass_kept_worst_prompt", min((k / m for k, m in parts.values()), default=np.nan))
-        tokens = [b[:, int(point["head"])] for s, _, y, b in blocks(path, point["label"], "span_keep",
-                                                                    point["setting_label"]) if y == int(point["layer"])]
+        tokens = [b[:, int(point["head"])] for s, _, y, b in blocks(
+            path, point["label"], "span_keep", point["setting_label"]) if y == int(point["layer"])]
         assert same(point, "span_keep", np.nanmean(np.concatenate(tokens)))
 
 

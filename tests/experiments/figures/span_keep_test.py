@@ -21,10 +21,10 @@ def test_csv_is_what_the_cells_say(study):
     mass = {(sample, layer): block for sample, _, layer, block in blocks(path, "scores", "span_mass")}
     for row in rows:
         wanted = lambda sample, task, layer: row["layers"] == "all" or layer >= 2
-        cells = lambda metric: [(b, mass.get((s, y))) for s, t, y, b in blocks(path, row["label"], metric,
-                                                                               row["setting_label"]) if wanted(s, t, y)]
-        retrieval = lambda metric: np.concatenate([b[(np.float32(m) >= 0.3) & ~np.isnan(b)] for b, m in cells(metric)
-                                                   if m is not None])
+        cells = lambda metric: [(b, mass.get((s, y))) for s, t, y, b in blocks(
+            path, row["label"], metric, row["setting_label"]) if wanted(s, t, y)]
+        retrieval = lambda metric: np.concatenate([
+            b[(np.float32(m) >= 0.3) & ~np.isnan(b)] for b, m in cells(metric) if m is not None])
         kept = [(b[~np.isnan(b)].sum(), m[~np.isnan(b)].sum()) for b, m in cells("span_mass_kept")]
         get = lambda metric: pooled(blocks(path, row["label"], metric, row["setting_label"]), wanted)
         recall = retrieval("recall")
@@ -47,10 +47,9 @@ def test_sentences_quote_the_csv(study):
         number = lambda column, digits, factor=1: f"{factor * float(rows[label, setting][column]):.{digits}f}"
         assert (
             f"{words} keeps {number('span_keep_mean', 1, 100)} % of the evidence tokens and "
-            f"{number('span_mass_kept', 2, 100)} % of the attention on them "
-                f"for {number('io_ratio', 1, 100)} % of the bytes; span recall over {number('retrieval_cells', 0)} "
-                "retrieval cells: "
-                f"mean {number('span_recall_mean', 4)}, min {number('span_recall_min', 4)}.") in said
+            f"{number('span_mass_kept', 2, 100)} % of the attention on them for {number('io_ratio', 1, 100)} % of the "
+            f"bytes; span recall over {number('retrieval_cells', 0)} retrieval cells: mean "
+            f"{number('span_recall_mean', 4)}, min {number('span_recall_min', 4)}.") in said
     assert "best at" not in said, "an oracle is no method"
     script = (out / "span_keep.gp").read_text()
     assert "[all layers]" not in script and "only('ffd'," in script and "(d) min span recall" in script

@@ -108,8 +108,8 @@ def test_a_task_named_all_is_not_all_tasks(tmp_path):
     path = make(tmp_path / "r.h5", [ffd()], {"a": "all", "b": "words", "c": "no task"})
     said = figures(path, tmp_path / "out", "--only", "task_fidelity")
     rows = [r for r in read_csv(tmp_path / "out/task_fidelity.csv") if r["setting_label"] == "5"]
-    assert [(r["task"], r["samples"]) for r in rows] == [("no task", "1"), ("task all", "1"), ("words", "1"),
-                                                         ("all", "3")]
+    assert [(r["task"], r["samples"]) for r in rows] == [
+        ("no task", "1"), ("task all", "1"), ("words", "1"), ("all", "3")]
     assert "Of 3 tasks, ffd at delta 5" in said
     for row, sample in zip(rows, "cab"):
         assert same(row, "recall_mean", pooled(blocks(path, "ffd", "recall", "5"), lambda of, task,

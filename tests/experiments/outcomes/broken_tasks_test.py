@@ -61,33 +61,33 @@ BROKEN = {
     "no kept ratio": (change(outcomes__kept_ratio=None), "/outcomes"),
     "no answers": (change(outcomes__answer=None), "/outcomes"),
     "no settings": (change(runs__setting=None), "/runs"),
-    "a score of 3": (change(outcomes__exact=put((3, 5), 3)), "/outcomes/exact: [3, 5] is 3, expected 0 (wrong), 1 "
-                                                             "(right) or 2 (not scored)"),
+    "a score of 3": (change(outcomes__exact=put((3, 5), 3)),
+                     "/outcomes/exact: [3, 5] is 3, expected 0 (wrong), 1 (right) or 2 (not scored)"),
     "scores as floats": (change(outcomes__exact=np.full((12, 8), 0.5)), "/outcomes/exact: has elements of type"),
-    "too few runs": (change(outcomes__exact=lambda x: x[:, 1:]), "/outcomes/exact: has the shape [12, 7], expected "
-                                                                 "[12, 8] (prompts, runs)"),
-    "transposed": (change(outcomes__contains=lambda x: x.T.copy()), "/outcomes/contains: has the shape [8, 12], "
-                                                                    "expected [12, 8] (prompts, runs)"),
-    "one name too few": (change(prompts__task=lambda x: x[1:]), "/prompts/task: has the shape [11], expected [12] "
-                                                                "(prompts)"),
-    "a prompt twice": (change(prompts__name=put(4, b"p003")), "/prompts/name: [4] is 'p003' again, expected each "
-                                                              "prompt once"),
+    "too few runs": (change(outcomes__exact=lambda x: x[:, 1:]),
+                     "/outcomes/exact: has the shape [12, 7], expected [12, 8] (prompts, runs)"),
+    "transposed": (change(outcomes__contains=lambda x: x.T.copy()),
+                   "/outcomes/contains: has the shape [8, 12], expected [12, 8] (prompts, runs)"),
+    "one name too few": (change(prompts__task=lambda x: x[1:]),
+                         "/prompts/task: has the shape [11], expected [12] (prompts)"),
+    "a prompt twice": (change(prompts__name=put(4, b"p003")),
+                       "/prompts/name: [4] is 'p003' again, expected each prompt once"),
     "a run twice": (
         change(
             runs__setting=put(2, 1.0)), "/runs/label: [2] is 'ffd' at 1 again, expected each label and setting once"),
     "no dense run": (
         change(
             runs__selector=put(0, b"ffd")), "/runs/selector: [0] is 'ffd', expected 'exact': the first run is dense"),
-    "an unknown kind": (change(runs__setting_kind=put(1, b"alpha")), "/runs/setting_kind: [1] is 'alpha', expected "
-                                                                     "none, delta, budget, p or factor"),
+    "an unknown kind": (change(runs__setting_kind=put(1, b"alpha")),
+                        "/runs/setting_kind: [1] is 'alpha', expected none, delta, budget, p or factor"),
     "a negative delta": (change(runs__setting=put(1, -1.0)), "/runs/setting: [1] is -1, expected a delta"),
     "a NaN": (change(runs__setting=put(1, np.nan)), "/runs/setting: [1] is nan, expected a delta"),
     "a delta in per cent": (change(runs__setting_percent=put(1, 1)), "/runs/setting: [1] is 1%, expected a delta"),
     "per cent of 2": (change(runs__setting_percent=put(1, 2)), "/runs/setting_percent: [1] is 2, expected 0 or 1"),
-    "a setting of none": (change(runs__setting=put(0, 4.0)), "/runs/setting: [0] is 4, expected 0: the run has no "
-                                                             "setting"),
-    "options that are no object": (change(runs__options=put(1, b"[]")), "/runs/options: [1] is '[]', expected a JSON "
-                                                                        "object"),
+    "a setting of none": (change(runs__setting=put(0, 4.0)),
+                          "/runs/setting: [0] is 4, expected 0: the run has no setting"),
+    "options that are no object": (change(runs__options=put(1, b"[]")),
+                                   "/runs/options: [1] is '[]', expected a JSON object"),
     "a prompt of no tokens": (change(prompts__num_tokens=put(1, 0)), "/prompts/num_tokens: [1] is 0, expected 1 to"),
     "names as numbers": (change(prompts__name=np.arange(12)), "/prompts/name: has elements of type"),
     "no prompt at all": (change(prompts__name=np.array([], "S3")), "/prompts/name: is not a list of prompts"),

@@ -119,8 +119,8 @@ def test_auc_is_what_all_pairs_say(study):
         assert (int(row["runs"]), int(row["failures"])) == (len(score), study.failed.sum())
         assert int(row["failed_prompts"]) == len(set(study.prompt[study.failed]))
         assert float(row["auc"]) == pytest.approx(auc_of_pairs(score, study.failed), abs=PRINTED)
-        assert float(row["auc_same_selector"]) == pytest.approx(auc_of_pairs(score, study.failed, study.label),
-                                                                abs=PRINTED)
+        assert float(row["auc_same_selector"]) == pytest.approx(
+            auc_of_pairs(score, study.failed, study.label), abs=PRINTED)
         for scope, of in (("ffd", study.selector == "ffd"), ("quest", study.selector == "quest"),
                           ("model other", study.model == "other")):
             row = row_of(rows, predictor=predictor, scope=scope)
@@ -128,8 +128,8 @@ def test_auc_is_what_all_pairs_say(study):
             assert float(row["auc"]) == pytest.approx(auc_of_pairs(score[of], study.failed[of]), abs=PRINTED)
             assert float(row["auc_low"]) <= float(row["auc"]) <= float(row["auc_high"])
     assert float(row_of(rows, predictor="combination_spans", scope="all")["auc"]) > 0.97
-    assert rows[0]["spans"] == "with" and {r["scope"] for r in rows} == {"all", "ffd", "quest", "streaming_llm",
-                                                                         "model tiny", "model other"}
+    assert rows[0]["spans"] == "with" and {r["scope"] for r in rows} == {
+        "all", "ffd", "quest", "streaming_llm", "model tiny", "model other"}
 
 
 def test_captions_speak_of_what_is_there(study):

@@ -32,10 +32,9 @@ def test_all_that_does_not_join_is_counted(tmp_path):
     assert dense == 0 and sentences[0].startswith(f"{joined} runs of 37 prompts under 2 labels, 1 model:") \
         and f"(scored {joined - 3} by contains, 3 by prefix)." in sentences[0]
     assert sentences[1] == (f"Left out of {answers} answers: 3 of 1 prompt that dense attention answers wrong, 7 of "
-                            "prompts that the results lack, 80 of labels or settings that the results lack, "
-                            "80 of another selector or other options under the same label, 3 of prompts of which the "
-                            "study left out layers, "
-                            "3 that have no kind of score in common with the dense answer.")
+                            "prompts that the results lack, 80 of labels or settings that the results lack, 80 of "
+                            "another selector or other options under the same label, 3 of prompts of which the study "
+                            "left out layers, 3 that have no kind of score in common with the dense answer.")
     assert sentences[2] == f"{40 * 4} runs in the results without an answer (prompts by selector and setting)."
 
 
@@ -48,8 +47,8 @@ def test_options_may_be_given_or_complete(tmp_path):
     tasks = write_tasks(tmp_path / "t.h5", failed)
     assert texts(said(results, tasks, "-o", tmp_path / "out"))[0].startswith("210 runs of 30 prompts under 4 labels")
     tasks = write_tasks(tmp_path / "u.h5", failed, options={"half": {"gqa": "per_head", "bits": 4}})
-    assert "60 of another selector or other options" in texts(said(results, tasks, "-o", tmp_path / "out",
-                                                                   "--force"))[1]
+    assert "60 of another selector or other options" in texts(said(
+        results, tasks, "-o", tmp_path / "out", "--force"))[1]
 
 
 def test_each_file_has_its_own_options_of_a_label(tmp_path):

@@ -331,8 +331,7 @@ def cell_rows(page):
 def choose(page, name, text):
     page.run(
         f"(() => {{ const s = document.getElementById({name!r}); s.value = [...s.options].find((o) => o.textContent "
-        f"=== {text!r}).value;"
-             " s.dispatchEvent(new Event('change')); })()")
+        f"=== {text!r}).value; s.dispatchEvent(new Event('change')); }})()")
 
 
 def test_the_worst_cells_are_the_worst(page, study):
@@ -464,8 +463,8 @@ def test_it_prints(page, tmp_path):
     page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     assert page.run("getComputedStyle(document.querySelector('nav')).display") == "none"
     assert page.run("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
-    assert luminance(page.run("getComputedStyle(document.body).backgroundColor")) > 0.9, ("paper is white in a dark "
-                                                                                          "theme, too")
+    assert luminance(page.run("getComputedStyle(document.body).backgroundColor")) > 0.9, (
+        "paper is white in a dark theme, too")
     page.call("Emulation.setEmulatedMedia", media="")
     page.pdf(tmp_path / "report.pdf")
     assert len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "report.pdf").read_bytes())) >= 2

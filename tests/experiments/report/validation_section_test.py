@@ -46,8 +46,8 @@ def test_each_selector_with_settings_is_judged(results, tmp_path):
         for cell in verdict["offenders"]["cells"][:10]:
             assert f"Layer {cell['layer']}, head {cell['head']}, prompt {cell['prompt']}, query" in shown
     assert "picked afterwards is not covered" in section(tmp_path / "r.html", "validation-2")
-    assert "picked afterwards is not covered" in document["findings"][2]["text"], ("beside the verdicts, not in the "
-                                                                                   "last section alone")
+    assert "picked afterwards is not covered" in document["findings"][2]["text"], (
+        "beside the verdicts, not in the last section alone")
     assert 'id="validation-3"' not in (tmp_path / "r.html").read_text()
 
 

@@ -18,8 +18,7 @@ def test_a_guarantee_of_groups_is_not_one_of_prompts(tmp_path):
     clustered = (path, "--target", TARGET, "--target", "lse_error<=0.6", "--cluster", "document")
     found = verdict(*clustered)
     assert found["claim"]["sentence"] == ("with 95 % confidence at most 10 % of groups of prompts of one document like "
-                                          "these have a prompt that "
-                                          "misses recall.min>=0.9 or lse_error<=0.6")
+                                          "these have a prompt that misses recall.min>=0.9 or lse_error<=0.6")
     observed = verdict(*clustered, "--claim", "observed", expect=3)["claim"]["sentence"]
     assert observed.startswith("at most 10 % of these 30 groups of prompts of one document have a prompt that misses ")
     mean = verdict(*clustered, "--claim", "mean", expect=None)["text"]
@@ -133,10 +132,10 @@ def test_what_is_judged_alone_is_not_the_largest(tmp_path):
     path = write_planted(tmp_path / "r.h5", {"recall": recall}, kind="none", settings=(0,), labels=[""], label="kv_fp8",
                          selector="kv_cache")
     for choice in [], ["--candidates", "kv_fp8"]:
-        assert verdict(path, "--target", TARGET, *choice, expect=3)["text"].startswith("refuted: kv_fp8 is not "
-                                                                                       "certified for tiny\n")
+        assert verdict(path, "--target", TARGET, *choice, expect=3)["text"].startswith(
+            "refuted: kv_fp8 is not certified for tiny\n")
     assert verdict(path, "--target", TARGET, "--claim", "observed",
                    expect=3)["text"].split("\n")[0].endswith(": kv_fp8 is not shown to do for tiny")
     path = planted(tmp_path / "g.h5", 60, [60, 60, 60])
-    assert "refuted: delta 5 of ffd is not certified for tiny\n" in verdict(path, "--target", TARGET, "--grid", "5",
-                                                                            expect=3)["text"]
+    assert "refuted: delta 5 of ffd is not certified for tiny\n" in verdict(
+        path, "--target", TARGET, "--grid", "5", expect=3)["text"]

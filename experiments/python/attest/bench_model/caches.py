@@ -63,8 +63,8 @@ class DenseCache:
         if self.backend is None:
             return self._plain(layer, q)
         with sdpa_kernel([BACKENDS[self.backend]]):
-            return F.scaled_dot_product_attention(q, self.keys[layer], self.values[layer], scale=self.scale,
-                                                  enable_gqa=True)
+            return F.scaled_dot_product_attention(
+                q, self.keys[layer], self.values[layer], scale=self.scale, enable_gqa=True)
 
     def _plain(self, layer, q):
         """Softmax attention in float32, one sequence and KV head at a time: what both methods are checked against."""

@@ -124,8 +124,8 @@ def gradients_of(values, zeros):
     found = {layer: [] for layer in zeros}
     for index, value in enumerate(values):
         last = index == len(values) - 1
-        for layer, gradient in zip(zeros, torch.autograd.grad(value, list(zeros.values()), retain_graph=not last,
-                                                              allow_unused=True)):
+        for layer, gradient in zip(zeros, torch.autograd.grad(
+                value, list(zeros.values()), retain_graph=not last, allow_unused=True)):
             found[layer].append(torch.zeros_like(zeros[layer][0]) if gradient is None else gradient[0])
     return {layer: torch.stack(each) for layer, each in found.items()}
 

@@ -45,8 +45,8 @@ class SelectorLM(HFLM):
     def _pass(self, tokens, cache, start, selecting, rows):
         """Logits of the last `rows` of tokens [N], which stand behind the `start` that are in the cache."""
         self.attention.selecting = selecting
-        with torch.inference_mode(), torch.autocast(self.device.type, self.mixed_precision_dtype,
-                                                    enabled=self.mixed_precision_dtype is not None):
+        with torch.inference_mode(), torch.autocast(
+                self.device.type, self.mixed_precision_dtype, enabled=self.mixed_precision_dtype is not None):
             return self.model(input_ids=torch.tensor([tokens], device=self.device), past_key_values=cache,
                               use_cache=True, **places(self.model, start, len(tokens)),
                               **accepted_options(self.model, logits_to_keep=rows)).logits[0, -rows:]

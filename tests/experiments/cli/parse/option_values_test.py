@@ -23,8 +23,8 @@ REAL = ("a finite number of at least 0", ["x", "-1", "nan", "inf", "-inf", "1e99
 FILE = ("a file's name", ["''"])
 TEXT = ("a name", ["''"])
 GRID = ("a list such as", ["''"])
-TIME = ("a time of at least 1 ms: seconds such as 90 or 0.5, or H:MM:SS", ["x", "0", "-1", "1h", "1:60", "inf", "1e999",
-                                                                           "''"])
+TIME = ("a time of at least 1 ms: seconds such as 90 or 0.5, or H:MM:SS",
+        ["x", "0", "-1", "1h", "1:60", "inf", "1e999", "''"])
 
 MEMORY = {"--allow-memory": ("a size such as 16GiB", ["x", "0", "-1", "nan", "12 apples", "1e999", "''"])}
 
@@ -88,8 +88,8 @@ BENCH = {
     "--peer-repeats": REPEATS,
 }
 BENCH_KERNEL = {
-    "--lengths": ("a number of tokens such as 4096 or 128K, from 1 to 16384K", ["x", "0", "-1", "1.5K", "8K..4K",
-                                                                                "16385K", "4K,"]),
+    "--lengths": ("a number of tokens such as 4096 or 128K, from 1 to 16384K",
+                  ["x", "0", "-1", "1.5K", "8K..4K", "16385K", "4K,"]),
     "--batch": ("a whole number from 1 to 1024", ["x", "0", "-1", "1025", "1.5"]),
     "--delta": ("a finite number of at least 0", ["x", "-1", "inf", "nan"]),
     "--keep": ("a share such as 10% or 0.1", ["x", "-1%", "101%", "2", "nan"]), "--dump": FILE, "--output": FILE,
@@ -138,8 +138,8 @@ CASES = [(command, option, expected, "" if value == "''" else value)
 
 def commands_of(*group):
     text = attest(*group, "--help").stdout
-    return [" ".join((*group, name)) for name in re.findall(r"^  ([a-z]+)  ", text.partition("Subcommands:")[2],
-                                                            re.MULTILINE)]
+    return [" ".join((*group, name)) for name in re.findall(
+        r"^  ([a-z]+)  ", text.partition("Subcommands:")[2], re.MULTILINE)]
 
 
 def test_every_command_is_in_a_table():
@@ -196,8 +196,8 @@ def test_every_option_is_in_the_table(command, tmp_path):
 
 
 def test_options_that_take_one_value_take_no_second(tmp_path):
-    assert "--tokens: given 2 times, expected once;" in complaint(tmp_path, "synth", "-o", "x.h5", "--tokens", "5",
-                                                                  "--tokens", "6")
+    assert "--tokens: given 2 times, expected once;" in complaint(
+        tmp_path, "synth", "-o", "x.h5", "--tokens", "5", "--tokens", "6")
     assert "--output: given 2 times, expected once;" in complaint(tmp_path, "run", "no.h5", "-o", "x.h5", "-o", "y.h5")
 
 

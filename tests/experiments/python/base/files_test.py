@@ -35,8 +35,8 @@ def test_names_are_quoted_on_one_short_line():
 
 
 @pytest.mark.parametrize("text, sentence", [
-    (b'{"a": 1, "a": 2}', "p: expected each name once, found 'a' twice"), (b'{"a": NaN}', "p: expected JSON, found "
-                                                                                          "'the number NaN'"),
+    (b'{"a": 1, "a": 2}', "p: expected each name once, found 'a' twice"),
+    (b'{"a": NaN}', "p: expected JSON, found 'the number NaN'"),
     (b"{", "p: expected JSON, found 'Expecting property"), (b"\xff", "p: expected JSON, found"),
     (b"[" * 100_000, "p: expected JSON of a few levels, found more")])
 def test_json_that_is_refused(text, sentence):

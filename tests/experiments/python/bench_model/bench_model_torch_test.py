@@ -168,8 +168,8 @@ def test_what_does_not_fit_is_left_out(config, on_the_cpu, tmp_path, capsys):
 class Full(standin.Operators):
     """FFD's caches of sequences of 1000 tokens find no memory, in torch's words or in those of the program's own."""
 
-    errors = [torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("the GPU is out of memory: 5 MiB more are "
-                                                                          "needed")]
+    errors = [torch.OutOfMemoryError("CUDA out of memory."),
+              RuntimeError("the GPU is out of memory: 5 MiB more are needed")]
 
     def cache(self, k, v, heads, most):
         if k.shape[2] == 999:

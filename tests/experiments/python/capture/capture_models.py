@@ -39,8 +39,8 @@ FAMILIES = {
     "gemma": lambda: transformers.GemmaConfig(**{**SMALL, "num_key_value_heads": 1}, head_dim=32),
     "gemma2": lambda: transformers.Gemma2Config(**SMALL, head_dim=32, sliding_window=WINDOW, query_pre_attn_scalar=20,
                                                 attn_logit_softcapping=5.0, layer_types=ALTERNATING),
-    "gemma3": lambda: transformers.Gemma3TextConfig(**SMALL, head_dim=32, sliding_window=WINDOW,
-                                                    query_pre_attn_scalar=20, layer_types=ALTERNATING),
+    "gemma3": lambda: transformers.Gemma3TextConfig(
+        **SMALL, head_dim=32, sliding_window=WINDOW, query_pre_attn_scalar=20, layer_types=ALTERNATING),
     "phi": lambda: transformers.PhiConfig(**SMALL),
     "phi3": lambda: transformers.Phi3Config(**SMALL, sliding_window=WINDOW),
     "gpt_oss": lambda: transformers.GptOssConfig(**SMALL, head_dim=32, sliding_window=WINDOW, layer_types=ALTERNATING,
@@ -54,8 +54,8 @@ LATENT_SMALL = {**SMALL, "num_key_value_heads": 4, **LATENT}
 FAMILIES |= {
     "deepseek_v2": lambda: transformers.DeepseekV2Config(**LATENT_SMALL, q_lora_rank=24, rope_parameters=YARN_ROPE),
     "deepseek_v3": lambda: transformers.DeepseekV3Config(**LATENT_SMALL, q_lora_rank=None, rope_interleave=True),
-    "deepseek_v3_halves": lambda: transformers.DeepseekV3Config(**LATENT_SMALL, q_lora_rank=24, rope_interleave=False,
-                                                                rope_parameters=YARN_ROPE),
+    "deepseek_v3_halves": lambda: transformers.DeepseekV3Config(
+        **LATENT_SMALL, q_lora_rank=24, rope_interleave=False, rope_parameters=YARN_ROPE),
 }
 # Layers without attention beside those with it, or none with it.
 HYBRIDS = {

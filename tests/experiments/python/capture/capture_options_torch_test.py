@@ -64,8 +64,8 @@ def test_names_that_are_not_utf8_cost_no_run(models, tmp_path):
 
 def test_an_interruption_behind_the_joined_dump_comes_too_late(models, tmp_path, monkeypatch):
     remove = capture.PartialCapture.remove
-    monkeypatch.setattr(capture.PartialCapture, "remove", lambda partial: (os.kill(os.getpid(), signal.SIGINT),
-                                                                           remove(partial)))
+    monkeypatch.setattr(capture.PartialCapture, "remove", lambda partial: (
+        os.kill(os.getpid(), signal.SIGINT), remove(partial)))
     prompts = write_prompts(tmp_path, {"tokens": token_ids()})
     assert run(models("llama"), prompts, "-o", tmp_path / "dump.h5", "--resume") == 0
     assert_well_formed(tmp_path / "dump.h5")

@@ -18,8 +18,8 @@ TOLERANCE = 2e-3  # of the largest: float32, another order of sums, through the 
 
 def plain(folder, ids, rows, answer, scale=1.0):
     """The margins [N], their gradients by each layer's outputs [layers, N, N, Hq, Dv], those of their sum, and W_UV."""
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
-                                                              attn_implementation="eager").eval()
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager").eval()
     outputs = {}
 
     def keep(layer):

@@ -50,8 +50,8 @@ def test_absorbed_is_expanded(family, models, tmp_path):
     transformers.AttentionInterface.register("keep", keep)
     with torch.inference_mode():
         hidden = []
-        model.model.layers[2].register_forward_pre_hook(lambda _, args, kwargs: hidden.append((args, kwargs)),
-                                                        with_kwargs=True)
+        model.model.layers[2].register_forward_pre_hook(
+            lambda _, args, kwargs: hidden.append((args, kwargs)), with_kwargs=True)
         model(input_ids=torch.tensor([token_ids()]), use_cache=False)
         model.set_attn_implementation("keep")
         model.model.layers[2](*hidden[0][0], **hidden[0][1])

@@ -10,21 +10,17 @@ RAGGED_PREFILL = "BatchPrefillWithRaggedKVCacheWrapper"
 DECODE = "BatchDecodeWithPagedKVCacheWrapper"
 SIGNATURES = {
     f"{PAGED_PREFILL}.__init__": "(self, float_workspace_buffer: torch.Tensor, kv_layout: str = 'NHD', use_cuda_graph: "
-                                 "bool "
-                                 "= False, backend: str = 'auto', jit_args: Optional[List[Any]] = None) -> None",
+                                 "bool = False, backend: str = 'auto', jit_args: Optional[List[Any]] = None) -> None",
     f"{PAGED_PREFILL}.plan": "(self, qo_indptr: torch.Tensor, paged_kv_indptr: torch.Tensor, paged_kv_indices: "
                              "torch.Tensor, paged_kv_last_page_len: torch.Tensor, num_qo_heads: int, num_kv_heads: "
-                             "int, "
-                             "head_dim_qk: int, page_size: int, head_dim_vo: Optional[int] = None, custom_mask: "
+                             "int, head_dim_qk: int, page_size: int, head_dim_vo: Optional[int] = None, custom_mask: "
                              "Optional[torch.Tensor] = None, causal: bool = False, pos_encoding_mode: str = 'NONE', "
                              "sm_scale: Optional[float] = None, window_left: int = -1, logits_soft_cap: "
-                             "Optional[float] = "
-                             "None) -> None",
+                             "Optional[float] = None) -> None",
     f"{PAGED_PREFILL}.run": "(self, q: torch.Tensor, paged_kv_cache: Union[torch.Tensor, Tuple[torch.Tensor, "
                             "torch.Tensor]], *args, q_scale: Union[float, torch.Tensor, None] = None, k_scale: "
                             "Optional[float] = None, v_scale: Optional[float] = None, return_lse: bool = False, "
-                            "lse_base: "
-                            "str = 'log2') -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]",
+                            "lse_base: str = 'log2') -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]",
     f"{RAGGED_PREFILL}.__init__": "(self, float_workspace_buffer: torch.Tensor, kv_layout: str = 'NHD') -> None",
     f"{RAGGED_PREFILL}.plan": "(self, qo_indptr: torch.Tensor, kv_indptr: torch.Tensor, num_qo_heads: int, "
                               "num_kv_heads: "
@@ -39,10 +35,8 @@ SIGNATURES = {
                      "*args, v_scale: Optional[float] = None, sinks: Optional[torch.Tensor] = None, return_lse: bool = "
                      "False) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]",
     "single_prefill_with_kv_cache": "(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale_q: "
-                                    "Optional[torch.Tensor] "
-                                    "= None, custom_mask: Optional[torch.Tensor] = None, causal: bool = False, "
-                                    "kv_layout: "
-                                    "str = 'NHD', return_lse: bool = False)",
+                                    "Optional[torch.Tensor] = None, custom_mask: Optional[torch.Tensor] = None, "
+                                    "causal: bool = False, kv_layout: str = 'NHD', return_lse: bool = False)",
     "single_decode_with_kv_cache": "(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kv_layout: str = 'NHD')",
     "trtllm_batch_decode_with_kv_cache": "(query: torch.Tensor, kv_cache: Union[torch.Tensor, Tuple[torch.Tensor, "
                                          "torch.Tensor]], workspace_buffer: torch.Tensor, block_tables: torch.Tensor, "

@@ -127,9 +127,9 @@ def test_a_request_whose_name_begins_with_a_dot_is_not_left_out(folder):
     ("--scale", "0.5", "is for arrays in files, what it says the plugin's dumps tell"),
     ("--model", "m", "is for arrays and recordings, what it says the plugin's dumps tell"),
     ("--num-layers", "9", "is for arrays and recordings, what it says the plugin's dumps tell"),
-    ("--last", "2", "is for a folder of FlashInfer's flight recorder, the plugin's dumps have the queries that their "
-                    "requests "
-                    "asked for")])
+    ("--last", "2",
+     "is for a folder of FlashInfer's flight recorder, the plugin's dumps have the queries that their requests asked "
+     "for")])
 def test_options_of_other_sources_are_refused(folder, option, value, sentence):
     assert run(folder, 2, "dump.h5", option, value) == f"attest: {option}: {sentence}\n"
 

@@ -144,8 +144,8 @@ def attention_of_a_quantised_cache(dump, layer, key_kind, value_kind):
 
 
 @pytest.mark.parametrize("family", ["llama", "llama_64", "llama_192"])
-@pytest.mark.parametrize("key_kind, value_kind", [("q8_0", "q4_0"), ("q4_0", "q8_0"), ("q5_1", "q5_0"),
-                                                  ("q4_1", "q4_1")])
+@pytest.mark.parametrize("key_kind, value_kind",
+                         [("q8_0", "q4_0"), ("q4_0", "q8_0"), ("q5_1", "q5_0"), ("q4_1", "q4_1")])
 def test_quantised_caches(models, tmp_path, family, key_kind, value_kind):
     dump = capture_gguf(models, tmp_path, family, "--decode", 4, "-ctk", key_kind, "-ctv", value_kind)
     assert dump.attrs["kv_cache"] == f"k={key_kind},v={value_kind}"

@@ -185,8 +185,8 @@ def test_made_prompts(model_folder, tmp_path, capsys):  # noqa: F811
     assert tasks(model_folder, tmp_path / "t.h5", *options) == 0
     said = capsys.readouterr().out
     with h5py.File(tmp_path / "t.h5") as file:
-        assert file["prompts/name"].asstr()[()].tolist() == [f"{task}_{length}_3_{i}" for task in ("kv", "niah")
-                                                             for length in (300, 700) for i in (0, 1)]
+        assert file["prompts/name"].asstr()[()].tolist() == [
+            f"{task}_{length}_3_{i}" for task in ("kv", "niah") for length in (300, 700) for i in (0, 1)]
         assert file["prompts/num_tokens"][()].tolist() == [300, 300, 700, 700] * 2
     head = said.splitlines()[0]
     assert all(column in head for column in ("kv 256", "kv 512", "niah 256", "niah 512")), head

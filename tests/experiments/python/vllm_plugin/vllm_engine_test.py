@@ -20,8 +20,8 @@ def configuration(speculative_config=None, mode="PIECEWISE", fuse_attn_quant=Fal
     passes = types.SimpleNamespace(fuse_attn_quant=fuse_attn_quant)
     return types.SimpleNamespace(speculative_config=speculative_config,
                                  parallel_config=types.SimpleNamespace(**parallel),
-                                 compilation_config=types.SimpleNamespace(cudagraph_mode=Mode(mode),
-                                                                          pass_config=passes))
+                                 compilation_config=types.SimpleNamespace(
+                                     cudagraph_mode=Mode(mode), pass_config=passes))
 
 
 class Attention:

@@ -25,12 +25,12 @@ FAULTS = {
     "no_window": ("gpt_oss", "no_window", "none", "window", "the sliding window of 16 tokens is missing"),
     "no_mask": ("llama", "no_mask", "none", "mask", "there is no mask in the prompt"),
     "no_sinks": ("gpt_oss", "no_sinks", "none", "sinks", "learned sinks are missing"),
-    "turned_queries": ("qwen3", "turned_queries", "none", "position", "queries are rotated 3 positions more than their "
-                                                                      "keys"),
+    "turned_queries": ("qwen3", "turned_queries", "none", "position",
+                       "queries are rotated 3 positions more than their keys"),
     "heads_modulo": ("llama", "heads_modulo", "none", "gqa", "query head h reads KV head h mod Hkv"),
     "undeclared_fp8": ("llama", "undeclared_fp8", "none", "cache", "k=fp8_e4m3,v=fp8_e4m3"),
-    "scale_forgotten": ("fp8", "scale_forgotten", "rounded_codes", "cache", "keys stored with k_scale=0.5 and read "
-                                                                            "without it"),
+    "scale_forgotten": ("fp8", "scale_forgotten", "rounded_codes", "cache",
+                        "keys stored with k_scale=0.5 and read without it"),
     "cut_codes": ("fp8", "none", "rounded_codes", "cache", "codes are cut towards zero, not rounded"),
 }
 

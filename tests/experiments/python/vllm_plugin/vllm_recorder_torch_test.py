@@ -158,8 +158,8 @@ def test_a_batch_of_other_requests_than_were_scheduled_ends_them_and_not_the_eng
     scheduled = vllm.recorder.begin_step
     vllm.recorder.begin_step = lambda step: (scheduled(step), vllm.recorder.counts.update(ghost=1))
     vllm.step(("a", 0, 6))
-    assert (tmp_path / "a.refused").read_text() == ("request a: the batch has the requests ['a'], expected ['a', "
-                                                    "'ghost']\n")
+    assert (tmp_path / "a.refused").read_text() == (
+        "request a: the batch has the requests ['a'], expected ['a', 'ghost']\n")
     vllm.recorder.begin_step = scheduled
     vllm.step(("b", 0, 6))
     check(vllm.dump("b"), "b", [5], 6)

@@ -7,8 +7,8 @@ from attest.vllm_plugin.settings import read_settings, read_wish
 
 
 def settings(**given):
-    return read_settings({"ATTEST_VLLM_FOLDER": "/dumps"} | {f"ATTEST_VLLM_{name.upper()}": value
-                                                             for name, value in given.items()})
+    return read_settings({"ATTEST_VLLM_FOLDER": "/dumps"} | {
+        f"ATTEST_VLLM_{name.upper()}": value for name, value in given.items()})
 
 
 def test_without_a_folder_nothing_is_captured():

@@ -219,8 +219,8 @@ def test_the_command_with_two_tensor_parallel_ranks(plugin, tmp_path):
 def test_the_command_says_what_cannot_be_run(plugin, models, tmp_path):
     prompts = write_prompts(tmp_path, {"tokens": [1, 2, 3, 4, 5]})
     done = attest_vllm(plugin, tmp_path, models["llama"], prompts, "-o", "d.h5", "--layers", "4")
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "attest-vllm: --layers: there is no layer 4, the "
-                                                                  "model has 4")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        2, "attest-vllm: --layers: there is no layer 4, the model has 4")
     done = attest_vllm(plugin, tmp_path, models["llama"], prompts, "-o", "d.h5", "--", "--no-such-option")
     assert done.returncode == 2 and "the options behind -- are not those of vllm serve" in done.stderr
     assert not list(tmp_path.glob("d.h5*"))
