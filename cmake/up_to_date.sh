@@ -32,9 +32,11 @@ up_to_date() {
   local git=$root/.git
   [ ! -f "$git" ] || read -r _ git <"$git" # in a worktree .git is a file
   [[ $git = /* ]] || git=$root/$git
-  # A folder's mtime changes when an entry is added or removed. The Python package is not compiled, but --version says
-  # whether these sources (those of write_version.cmake) differ from the commit, which HEAD's log changes with.
+  # A folder's mtime changes when an entry is added or removed, in the Python package also by its bytecode. That package
+  # is not compiled, but --version says whether these sources (those of write_version.cmake) differ from the commit,
+  # which HEAD's log changes with.
   [ -z "$(find "$root"/{dumps,kernels,analysis,experiments,plots,cmake} \
     "$root"/{CMakeLists.txt,CMakePresets.json,requirements.txt} "$git/logs/HEAD" \
-    -name __pycache__ -prune -o -newer "$built" -print -quit 2>/dev/null)" ]
+    -name __pycache__ -prune -o ! -name '*.md' ! \( -type d -path '*/experiments/python/*' \) \
+    -newer "$built" -print -quit 2>/dev/null)" ]
 }

@@ -7,7 +7,7 @@ if(GIT)
     OUTPUT_VARIABLE head OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
   if(NOT failed)
     execute_process(COMMAND ${git} status --porcelain -- dumps kernels analysis experiments plots cmake CMakeLists.txt
-        CMakePresets.json requirements.txt
+        CMakePresets.json requirements.txt ":(exclude)*.md"
       OUTPUT_VARIABLE changes)
     set(commit ${head})
     if(changes)

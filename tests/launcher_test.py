@@ -19,10 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # The preset that this machine gets by default.
 PRESET = "release" if any(os.path.exists(device) for device in ("/dev/nvidiactl", "/dev/dxg")) else "cpu"
 FOLDERS = ["dumps", "kernels/attention", "analysis", "experiments/cli/parse", "experiments/python/attest/__pycache__",
-           "plots", "cmake"]
-FILES = ["CMakeLists.txt", "CMakePresets.json", "requirements.txt", "kernels/attention/scores.cpp",
-         "experiments/python/attest/run.py",
-         "experiments/python/attest/__pycache__/run.pyc", ".git/logs/HEAD"]
+           "experiments/python/attest/base", "plots", "cmake"]
+FILES = ["CMakeLists.txt", "CMakePresets.json", "requirements.txt", "kernels/README.md", "kernels/attention/scores.cpp",
+         "experiments/python/attest/run.py", "experiments/python/attest/__pycache__/run.pyc", ".git/logs/HEAD"]
 
 BUILD = r"""#!/usr/bin/env bash
 root=$(dirname "$(dirname "$0")")
@@ -119,11 +118,22 @@ def test_a_change_is_built(checkout, change):
     assert len(builds(checkout)) == 2
 
 
-def test_bytecode_is_no_change(checkout):
+def write_bytecode(root):
+    """Also that of a package which had none."""
+    for package in "attest", "attest/base":
+        (root / f"experiments/python/{package}/__pycache__").mkdir(exist_ok=True)
+        (root / f"experiments/python/{package}/__pycache__/run.pyc").write_text("y")
+
+
+def edit_document(root):
+    (root / "kernels/README.md").write_text("y")
+
+
+@pytest.mark.parametrize("change", [write_bytecode, edit_document])
+def test_nothing_is_built_for_what_is_no_source(checkout, change):
     call(checkout / "attest")
     time.sleep(0.02)
-    (checkout / "experiments/python/attest/__pycache__/other.pyc").write_text("y")
-    (checkout / "experiments/python/attest/__pycache__/run.pyc").write_text("y")
+    change(checkout)
     call(checkout / "attest")
     assert len(builds(checkout)) == 1
 

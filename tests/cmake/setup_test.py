@@ -183,7 +183,7 @@ def test_wheels_that_cannot_be_had_are_named_at_once(bare_checkout, tmp_path):
 
 def test_headers_of_another_prefix_count(bare_checkout, tmp_path):
     """On a machine with no libraries in /usr/include: only what CMAKE_PREFIX_PATH and CPATH have is there."""
-    script = bare_checkout / "cmake/setup.sh"
+    script = bare_checkout / "cmake/setup_missing.sh"
     script.write_text(script.read_text().replace("(/usr/include /usr/local/include)", "()"))
     prefix = tmp_path / "prefix"
     for header in ("hdf5.h", "zlib.h", "eigen3/Eigen/Core", "fmt/format.h"):

@@ -7,8 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ["dumps/a.h", "kernels/a.cu", "analysis/a.cpp", "experiments/main.cpp", "experiments/python/attest/run.py",
-           "plots/a.cpp",
-           "cmake/a.cmake", "CMakeLists.txt", "CMakePresets.json", "requirements.txt"]
+           "plots/a.cpp", "cmake/a.cmake", "CMakeLists.txt", "CMakePresets.json", "requirements.txt"]
 
 
 def git(folder, *words):
@@ -26,7 +25,7 @@ def commit_of(folder):
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made") / "checkout"
-    for name in [*SOURCES, "tests/a.cpp", ".gitignore"]:
+    for name in [*SOURCES, "tests/a.cpp", "kernels/README.md", ".gitignore"]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("__pycache__/\n")
     git(folder, "init", "-q")
@@ -40,8 +39,9 @@ def test_the_sources_as_they_were_committed(checkout):
     assert commit_of(checkout) == commit
     (checkout / "experiments/python/attest/__pycache__").mkdir()
     (checkout / "experiments/python/attest/__pycache__/run.pyc").write_text("x")
-    (checkout / "tests/a.cpp").write_text("x")
-    assert commit_of(checkout) == commit, "bytecode and tests are no sources of the program"
+    for name in "tests/a.cpp", "kernels/README.md":
+        (checkout / name).write_text("x")
+    assert commit_of(checkout) == commit, "bytecode, tests and documents are no sources of the program"
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -179,8 +179,8 @@ def test_options_that_would_have_no_effect_are_refused(tmp_path):
                                 "has no layer 5, expected some of its layers (0, 1)"),
                                (["--window-layers", "0"],
                                 "--window-layers: has no effect without a --sliding-window above 0"),
-                               (["--last", 3], "--last: is for a folder of FlashInfer's flight recorder, of arrays as "
-                                               "in "),
+                               (["--last", 3],
+                                "--last: is for a folder of FlashInfer's flight recorder, of arrays as in "),
                                (["--bfloat16-bits"],
                                 "bad.npz: expected arrays of 16-bit integers, or NumPy's V2, found '<f4'"),
                                (["--num-layers", 0], "--num-layers: '0' is not a whole number from 1 to 1048576"),

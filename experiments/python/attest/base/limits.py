@@ -8,8 +8,8 @@ LIMITS = {errno.EMFILE: "too many open files (ulimit -n)", errno.ENFILE: "too ma
 
 
 def exceeded_limit(error):
-    """Which limit an exception tells of, or None. A shared library that finds no memory fails to import, and some modules
-    replace that exception by one of their own."""
+    """Which limit an exception tells of, or None. A shared library that finds no memory fails to import, and some
+    modules replace that exception by one of their own."""
     of_input = isinstance(error, AttestError) and error.exit_code != AttestError.exit_code
     while error is not None:
         if isinstance(error, OSError) and error.errno in LIMITS:

@@ -77,8 +77,7 @@ class PartialFolder:
                               f"{kind_of(self.folder.lstat().st_mode)}")
         begun = (self.folder / self.begun).exists()
         if begun and not (resume or force):
-            raise OutputError(f"{self.folder}: holds {self.what}; continue with --resume, or start over "
-                              "with --force")
+            raise OutputError(f"{self.folder}: holds {self.what}; continue with --resume, or start over with --force")
         try:
             self.folder.mkdir(exist_ok=True)
             self.lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)

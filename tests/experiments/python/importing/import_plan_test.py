@@ -93,8 +93,8 @@ def test_shapes_that_make_no_dump_are_refused(q, k, v, sentence):
     (dict(spans=[[3, 10]]), "--span: expected BEGIN:END within the 9 tokens of sample 'sample', found 3:10"),
     (dict(spans=[[3, 3]]), "--span: expected BEGIN:END within the 9 tokens of sample 'sample', found 3:3"),
     (dict(layout="HTX"),
-     "layout 'HTX': expected each of the letters B (sample), H (head), T (token), D (channel) at most "
-     "once, and D"),
+     "layout 'HTX': expected each of the letters B (sample), H (head), T (token), D (channel) "
+     "at most once, and D"),
     (dict(q_names="q"), "name patterns: expected all of --q, --k and --v, or none"),
 ])
 def test_options_must_fit(options, sentence):

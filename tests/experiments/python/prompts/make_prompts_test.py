@@ -125,8 +125,9 @@ def test_another_process_makes_the_same(tmp_path):
               "from attest.prompts.make_prompts import *; from attest.prompts.families import TASKS\n"
               "made = ''.join(map(as_line, make_prompts(TASKS, [900], 1, BYTES, HAYSTACK)))\n"
               "print(hashlib.sha256(made.encode()).hexdigest())")
-    hashes = {subprocess.run([sys.executable, "-c", script, pathlib.Path(__file__).parent], capture_output=True,
-                             text=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}).stdout.strip() for seed in "12"}
+    words = [sys.executable, "-c", script, pathlib.Path(__file__).parent]
+    hashes = {subprocess.run(words, capture_output=True, text=True, check=True,
+                             env={**os.environ, "PYTHONHASHSEED": seed}).stdout.strip() for seed in "12"}
     made = "".join(map(as_line, make_prompts(TASKS, [900], 1, BYTES, HAYSTACK)))
     assert hashes == {hashlib.sha256(made.encode()).hexdigest()}
 

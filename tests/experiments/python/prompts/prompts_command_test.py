@@ -64,6 +64,5 @@ def test_a_poor_haystack_is_refused(tmp_path, capsys):
 def test_help_names_the_tasks_and_needs_no_torch():
     script = "import runpy, sys\ntry: runpy.run_module('attest.prompts', run_name='__main__')\n" \
              "except SystemExit: print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, text=True,
-                          check=True)
+    done = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("False\n") and "one of as many hexadecimal keys as fit" in done.stdout
