@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import re
 import shutil
 
@@ -12,6 +11,7 @@ from attest_program import attest
 from bench_maker import (ABLATION, HEADS, LENGTHS, ablation, bench, depths, everything, latency, measurement, selection,
                          write_bench)
 from csv_rows import read_csv
+from results_maker import ffd, write_results
 
 NUMBER = 1e-8  # relative tolerance: ten digits in the csv
 
@@ -373,11 +373,6 @@ def test_one_length_has_tables_and_no_curve(tmp_path):
 
 
 def test_results_and_benches_stand_in_any_order(made, tmp_path):
-    import sys
-
-    sys.path.insert(0, os.path.join(os.environ["ATTEST_SOURCE_DIR"], "tests/experiments/commands"))
-    from results_maker import ffd, write_results
-
     _, path, _, _ = made
     renamed = shutil.copy(path, tmp_path / "bench_without_suffix")
     results = write_results(tmp_path / "r.h5", [ffd()])

@@ -5,7 +5,8 @@ import h5py
 import numpy as np
 import pytest
 
-from report_page import address, choose, expect_address, expected_readout, head_cells, needs_browser, press, readout, report, settled, shown
+from report_page import address, choose, expect_address, expected_readout, head_cells, needs_browser
+from report_page import press, readout, report, settled, shown
 from results_maker import EXACT, ffd, write_results
 
 pytestmark = needs_browser

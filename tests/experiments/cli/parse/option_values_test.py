@@ -126,8 +126,8 @@ ELSEWHERE = {
     "capture": "../../python/capture/capture_refusals_torch_test.py",
     "tasks": "../../python/tasks/task_options_torch_test.py", "report": "../../commands/report_test.py",
     "weights": "../../commands/weights_test.py", "table": "../../commands/table_test.py",
-    "compare": "../../commands/compare_refusals_test.py",
-    "claims": "../../commands/claims_test.py", "validate": "../../commands/validate_inputs_test.py",
+    "compare": "../../commands/compare/compare_refusals_test.py",
+    "claims": "../../commands/claims_test.py", "validate": "../../commands/validate/validate_inputs_test.py",
     "monitor": "../../commands/monitor_test.py"}
 NOT_CHECKED = {"--rope", "--take"}  # any text; perhaps no file
 CASES = [(command, option, expected, "" if value == "''" else value)
