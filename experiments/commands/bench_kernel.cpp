@@ -9,7 +9,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/utc_time.h"
 #include "experiments/cli/options/grid.h"
-#include "experiments/cli/options/one_gpu.h"
+#include "experiments/cli/options/one_device.h"
 #include "experiments/cli/options/output_file.h"
 #include "experiments/cli/options/study_choice.h"
 #include "experiments/cli/output/progress.h"

@@ -15,7 +15,7 @@
 #include "dumps/base/json.h"
 #include "dumps/base/json_numbers.h"
 #include "dumps/base/printable.h"
-#include "experiments/cli/options/one_gpu.h"
+#include "experiments/cli/options/one_device.h"
 #include "experiments/cli/options/output_file.h"
 #include "experiments/cli/options/selector_grids.h"
 #include "experiments/cli/parse/checks.h"

@@ -1,4 +1,4 @@
-// Which heads the answer listens to, and which errors of a selector it hears.
+// Which heads the answer depends on, and how much of a selector's error is theirs.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The device of commands that take one.
-#include "experiments/cli/options/one_gpu.h"
+#include "experiments/cli/options/one_device.h"
 
 namespace attest {
 
