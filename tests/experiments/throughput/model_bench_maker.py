@@ -50,12 +50,7 @@ def h200():
         "program": {"version": "0.1.0", "commit": "0123456789ab"},
         "created": "2026-01-02T03:04:05+00:00",
         "machine": {
-            "gpu": "NVIDIA H200",
-            "device": "cuda:0",
-            "memory_bytes": 150 * 10**9,
-            "torch": "2",
-            "cuda_runtime": "13",
-        },
+            "gpu": "NVIDIA H200", "device": "cuda:0", "memory_bytes": 150 * 10**9, "torch": "2", "cuda_runtime": "13"},
         "arguments": ["bench", "model"],
         "seed": 0,
         "model": {

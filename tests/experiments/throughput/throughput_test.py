@@ -11,6 +11,7 @@ from model_bench_maker import FOLDER, h200
 
 DOCUMENT = h200()
 NUMBER = 1e-8  # relative: ten digits in the csv
+PAPER_COLUMNS = ("paper_h100", "paper_h100_over_flash", "paper_rtx4090", "paper_rtx4090_over_flash")
 PAPERS = {  # of its text, batch 1: tokens/s on H100 and RTX 4090, and how many times FlashAttention-2's those are
     ("ffd", 4096): (110.6, None, 61.0, None),
     ("ffd", 16384): (87.0, 1.96, 51.8, 2.37),
@@ -36,14 +37,15 @@ def name_of(m):
     return of.get(m["method"]) or f"FFD keep {100 * m['setting']['value']:g} %"
 
 
+def measured(method, context, batch):
+    """At each of its settings."""
+    return [m for m in DOCUMENT["measurements"] if (m["method"], m["context"], m["batch"]) == (method, context, batch)]
+
+
 def papers_of(m):
     """The paper's FFD stands beside the setting that keeps least."""
-    same = [
-        o["kept"]
-        for o in DOCUMENT["measurements"]
-        if (o["method"], o["context"], o["batch"]) == (m["method"], m["context"], 1)
-    ]
-    found = PAPERS.get((m["method"], m["context"])) if m["batch"] == 1 and m["kept"] == min(same) else None
+    least = min((o["kept"] for o in measured(m["method"], m["context"], 1)), default=None)
+    found = PAPERS.get((m["method"], m["context"])) if m["batch"] == 1 and m["kept"] == least else None
     return found or (None,) * 4
 
 
@@ -67,16 +69,12 @@ def test_the_table_is_the_record(made):
             "limit_flash": m["limit_flash"],
             "over_cudnn": m["over_cudnn"],
             "limit_cudnn": m["limit_cudnn"],
-            **dict(
-                zip(("paper_h100", "paper_h100_over_flash", "paper_rtx4090", "paper_rtx4090_over_flash"), papers_of(m))
-            ),
+            **dict(zip(PAPER_COLUMNS, papers_of(m))),
         }
         papers += any(papers_of(m))
         for column, value in expected.items():
             assert float(row[column]) == pytest.approx(math.nan if value is None else value, rel=NUMBER, nan_ok=True), (
-                column,
-                row,
-            )
+                column, row)
     assert papers == 3
 
 
@@ -85,20 +83,10 @@ def test_the_document_has_the_record():
     for m in DOCUMENT["measurements"]:
         if m["method"] != "ffd":
             continue
-        flash, cudnn = (
-            next(
-                o
-                for o in DOCUMENT["measurements"]
-                if (o["method"], o["context"], o["batch"]) == (name, m["context"], m["batch"])
-            )
-            for name in ("sdpa_flash", "sdpa_cudnn")
-        )
+        (flash,), (cudnn,) = (measured(name, m["context"], m["batch"]) for name in ("sdpa_flash", "sdpa_cudnn"))
         if m["setting"]["value"] == 0.06:
-            cells = [
-                str(m["batch"]),
-                f"{m['context'] // 1024}K",
-                *(f"{o['tokens_per_second']:.0f}" for o in (flash, cudnn, m)),
-            ]
+            speeds = [f"{o['tokens_per_second']:.0f}" for o in (flash, cudnn, m)]
+            cells = [str(m["batch"]), f"{m['context'] // 1024}K", *speeds]
             assert "| " + " | ".join(cells) + " | " in text
             ends = [
                 f"{m['over_flash']:.2f}x ({m['limit_flash']:.2f})",
@@ -108,9 +96,8 @@ def test_the_document_has_the_record():
             ]
             assert " | " + " | ".join(ends) + " |" in text
         else:
-            row = next(
-                line for line in text.splitlines() if line.startswith(f"| {m['batch']} | {m['context'] // 1024}K |")
-            )
+            begin = f"| {m['batch']} | {m['context'] // 1024}K |"
+            row = next(line for line in text.splitlines() if line.startswith(begin))
             assert f"| {m['tokens_per_second']:.0f} |" in row
 
 
@@ -118,17 +105,14 @@ def test_what_it_says(made):
     texts = [f["text"] for f in made[1]["findings"]]
     ffd = [m for m in DOCUMENT["measurements"] if m["method"] == "ffd"]
     best = max(ffd, key=lambda m: min(m["over_flash"], m["over_cudnn"]))
-    assert (
-        f"{name_of(best)} decodes {best['tokens_per_second']:.1f} tokens/s at {best['context'] // 1024}K tokens, "
-        f"batch {best['batch']}" in texts[0]
-    )
+    assert (f"{name_of(best)} decodes {best['tokens_per_second']:.1f} tokens/s at {best['context'] // 1024}K tokens, "
+            f"batch {best['batch']}") in texts[0]
     assert f"{min(best['over_flash'], best['over_cudnn']):.2f} times the better of the dense methods" in texts[0]
     assert texts[1].startswith("Slower than the better of the dense methods: FFD keep 6 % at 4K, batch 1;")
     worst = max(m["check"]["logits_difference"] for m in DOCUMENT["measurements"])
     assert f"at most {worst:.2g} of their norm" in texts[2]
-    assert len(texts) == 3 + len(DOCUMENT["left_out"]) and texts[3].startswith(
-        "128K tokens, batch 8, was not measured: needs"
-    )
+    assert len(texts) == 3 + len(DOCUMENT["left_out"])
+    assert texts[3].startswith("128K tokens, batch 8, was not measured: needs")
 
 
 def test_a_setting_that_did_not_fit_stands_beside_what_was_measured(tmp_path):
@@ -153,9 +137,7 @@ def test_one_context_gives_a_table_alone(tmp_path):
     one = {**DOCUMENT, "measurements": [m for m in DOCUMENT["measurements"] if m["context"] == 4096]}
     figures(tmp_path, one)
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
-        "captions.md",
-        *(f"throughput_times.{x}" for x in ("csv", "md", "tex")),
-    }
+        "captions.md", *(f"throughput_times.{x}" for x in ("csv", "md", "tex"))}
 
 
 def test_two_machines_are_rows(tmp_path):
