@@ -5,10 +5,10 @@ import signal
 import sys
 
 from .errors import AttestError, first_line, printable
-from .interrupt import interruptible, unblock_signals, was_interrupted
 from .limits import exceeded_limit
 from .places import checkout
 from .printing import drop_output
+from .signals import interruptible, unblock_signals, was_interrupted
 from .temporary import remove_all_temporary
 
 MOST_SHOWN = 8000  # characters of a message: a name in a file may have any length

@@ -8,8 +8,8 @@ import h5py
 
 from .errors import OutputError, first_line
 from .files import kind_of
-from .interrupt import end_interruptions, raise_if_interrupted
 from .output_check import fail_existing
+from .signals import end_interruptions, raise_if_interrupted
 from .stored_text import storable
 from .temporary import remove_temporary, temporary_beside
 

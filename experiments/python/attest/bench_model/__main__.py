@@ -8,10 +8,10 @@ from ..base.atomic_text import atomic_text
 from ..base.clock import utc_now
 from ..base.command import end_process, run_command
 from ..base.errors import OutputError, first_line
-from ..base.interrupt import end_interruptions
 from ..base.output_check import refuse_existing, refuse_inputs
 from ..base.printing import print_report
 from ..base.progress import say
+from ..base.signals import end_interruptions
 from ..capture.model import files_of_model
 
 

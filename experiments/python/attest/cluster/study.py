@@ -10,8 +10,8 @@ import sys
 import tempfile
 
 from ..base.errors import OutputError, first_line
-from ..base.interrupt import raise_if_interrupted
 from ..base.program import ProgramError, program
+from ..base.signals import raise_if_interrupted
 from .chunk import ChunkError, compute
 
 SECONDS = 10  # of work in a chunk

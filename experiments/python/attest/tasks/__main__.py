@@ -11,11 +11,11 @@ from ..base.arguments import chosen_layers
 from ..base.clock import utc_now
 from ..base.command import NOTHING_WRITTEN, end_process, run_command
 from ..base.errors import OutputError, printable
-from ..base.interrupt import raise_if_interrupted
 from ..base.output_check import refuse_existing, refuse_inputs
 from ..base.printing import json_text, print_report
 from ..base.program import program
 from ..base.progress import say
+from ..base.signals import raise_if_interrupted
 from ..capture.model import files_of_model, length_warning, load_model, load_tokenizer, model_name
 from ..capture.model import refuse_missing_checkpoint, refuse_unknown_tokens, vocabulary_of
 from ..capture.prompt_tokens import tokenize

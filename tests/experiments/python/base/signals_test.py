@@ -9,7 +9,7 @@ import time
 import pytest
 
 from attest.base.command import run_command
-from attest.base.interrupt import end_interruptions, raise_if_interrupted
+from attest.base.signals import end_interruptions, raise_if_interrupted
 
 
 def test_blocked_signals_are_handled_and_blocked_again():
