@@ -8,6 +8,8 @@
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
 #include "dumps/base/utc_time.h"
+#include "experiments/bench/kernel/kernel_bench.h"
+#include "experiments/bench/kernel/kernel_text.h"
 #include "experiments/cli/options/grid.h"
 #include "experiments/cli/options/one_gpu.h"
 #include "experiments/cli/options/output_file.h"
@@ -16,8 +18,6 @@
 #include "experiments/cli/parse/checks.h"
 #include "experiments/cli/process/version.h"
 #include "experiments/commands/commands.h"
-#include "experiments/decode/kernel_bench.h"
-#include "experiments/decode/kernel_text.h"
 #include "kernels/device/on_cuda.h"
 
 namespace attest {

@@ -11,8 +11,8 @@
 #include "dumps/base/temporary_folder.h"
 #include "dumps/base/text_parts.h"
 #include "dumps/synthetic/dump.h"
-#include "experiments/bench/study_bench.h"
-#include "experiments/bench/study_scaling.h"
+#include "experiments/bench/study/study_bench.h"
+#include "experiments/bench/study/study_scaling.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/commands/commands.h"
 

@@ -21,8 +21,8 @@
 #include "experiments/cli/parse/checks.h"
 #include "experiments/cli/process/python_module.h"
 #include "experiments/cli/process/version.h"
-#include "experiments/cli/study/study_run.h"
 #include "experiments/commands/commands.h"
+#include "experiments/run/study_run.h"
 #include "kernels/selectors/selector_text.h"
 
 namespace attest {

@@ -18,7 +18,7 @@
 #include "experiments/cli/parse/checks.h"
 #include "experiments/cli/process/version.h"
 #include "experiments/commands/commands.h"
-#include "experiments/outcomes/failure_prediction.h"
+#include "experiments/failure_prediction/failure_prediction.h"
 #include "experiments/validation/engine_files.h"
 #include "experiments/validation/guarantee_options.h"
 #include "experiments/validation/recommendation.h"

@@ -14,10 +14,10 @@
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
+#include "experiments/bench/kernel/kernel_experiments.h"
 #include "experiments/claims/claims_page.h"
-#include "experiments/decode/kernel_experiments.h"
+#include "experiments/failure_prediction/failure_prediction.h"
 #include "experiments/figures/figures.h"
-#include "experiments/outcomes/failure_prediction.h"
 #include "experiments/report/report_parts.h"
 #include "experiments/study_view/words.h"
 

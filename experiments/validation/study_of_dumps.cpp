@@ -21,7 +21,7 @@
 #include "experiments/cli/options/selector_grids.h"
 #include "experiments/cli/options/study_choice.h"
 #include "experiments/cli/parse/checks.h"
-#include "experiments/cli/study/study_run.h"
+#include "experiments/run/study_run.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
