@@ -164,7 +164,7 @@ void check_layers(const MatchedPrompts& matched, const ResultsFile& first,
     }
     throw UsageError(fmt::format("--layers: no prompt has the layer {}{}; there are {}", range.first,
                                  range.second == range.first  ? ""
-                                 : range.second == kLastLayer ? " or a later one"
+                                 : range.second == kOpenEnd ? " or a later one"
                                                               : fmt::format(" to {}", range.second),
                                  join(there, ", ")));
   }
