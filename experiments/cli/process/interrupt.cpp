@@ -21,6 +21,7 @@ constexpr int kInterruptedExitCode = 130;
 constexpr timespec kGrace{.tv_sec = 0, .tv_nsec = 850'000'000};
 
 std::atomic<bool> flag_wanted{false}, interrupted{false};
+std::atomic<bool> signalled{false};  ///< time that is over sets `interrupted` alone: the next signal is the first
 
 struct LastWords {
   std::mutex mutex;
@@ -49,7 +50,8 @@ void* wait_for_signals(void*) {
   for (;;) {
     int signal = 0;
     if (sigwait(&awaited, &signal) != 0) continue;
-    if (!flag_wanted || interrupted.exchange(true)) end_process();
+    if (!flag_wanted || signalled.exchange(true)) end_process();
+    interrupted = true;
     const int second = sigtimedwait(&awaited, nullptr, &kGrace);
     if (second > 0 || flag_wanted) end_process();
   }
@@ -80,7 +82,7 @@ void end_on_signals() {
 }
 
 InterruptFlag::InterruptFlag() {
-  interrupted = false;
+  signalled = interrupted = false;
   set_last_words("interrupted");
   flag_wanted = true;
 }
