@@ -93,7 +93,7 @@ ClaimResult heads_differ(const ModelStudy& study) {
   for (const SampleCells& sample : keep) {
     const Moments heads = headwise_variation(std::span(&sample, 1), {}).keep_ratio;
     if (heads.count == 0) continue;
-    const std::pair key{sample.dump, sample.sample};
+    const SampleKey key = key_of(sample);
     means[key] = heads.mean;
     stds[key] = heads.std;
     ratios[key] = heads.std / heads.mean;
