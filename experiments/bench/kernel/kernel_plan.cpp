@@ -8,6 +8,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/text_parts.h"
 #include "experiments/bench/kernel/kernel_report.h"
+#include "experiments/cli/parse/checks.h"
 #include "experiments/study_view/paper_settings.h"
 
 namespace attest {
@@ -86,14 +87,6 @@ int memory_order(const KernelSpec& spec) {
   return spec.scan.empty() ? 0 : std::stoi(spec.scan);
 }
 
-/// From 1 to kMaxLength; 0 for other texts.
-std::int64_t parse_length(std::string_view text) {
-  const bool kilo = text.ends_with('K') || text.ends_with('k');
-  if (kilo) text.remove_suffix(1);
-  const std::int64_t number = parse_number<std::int64_t>(text).value_or(0), unit = kilo ? 1024 : 1;
-  return number >= 1 && number <= kMaxLength / unit ? number * unit : 0;
-}
-
 }  // namespace
 
 std::int64_t focus_length(const KernelPlanOptions& options) {
@@ -127,10 +120,11 @@ std::vector<std::int64_t> parse_lengths(std::string_view text, std::string_view 
   std::vector<std::int64_t> lengths;
   for (const std::string_view part : split(text, ',')) {
     const std::size_t dots = part.find("..");
-    const std::int64_t first = parse_length(part.substr(0, dots));
-    const std::int64_t last = dots == std::string_view::npos ? first : parse_length(part.substr(dots + 2));
-    if (first == 0 || last < first) refuse(part);
-    for (std::int64_t length = first; length <= last; length *= 2) {
+    const std::optional<std::int64_t> first = parse_token_count(part.substr(0, dots), kMaxLength);
+    const std::optional<std::int64_t> last =
+        dots == std::string_view::npos ? first : parse_token_count(part.substr(dots + 2), kMaxLength);
+    if (!first || !last || *last < *first) refuse(part);
+    for (std::int64_t length = *first; length <= *last; length *= 2) {
       if (std::ranges::find(lengths, length) != lengths.end())
         throw UsageError(fmt::format("{}: {} tokens are there twice", option, length));
       lengths.push_back(length);

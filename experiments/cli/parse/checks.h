@@ -39,6 +39,9 @@ Check share_of_one();
 /// A number of tokens such as 4096 or 128K (131072); becomes the number.
 Check token_count();
 
+/// The same, from 1 to `most`. Empty for other text.
+std::optional<std::int64_t> parse_token_count(std::string_view text, std::int64_t most);
+
 /// A size such as 16GiB; becomes the number of bytes.
 Check byte_size();
 
