@@ -13,6 +13,7 @@
 #include "analysis/run/input_hashes.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
+#include "experiments/bench/kernel/curve_style.h"
 #include "experiments/bench/kernel/kernel_text.h"
 
 namespace attest {
@@ -56,22 +57,10 @@ std::optional<KernelPoint> KernelStudy::baseline(std::string_view method, std::i
 }
 
 LineStyle KernelStudy::style(const KernelPoint& point) const {
-  constexpr std::size_t kBlack = 6;
-  if (point.method == "sdpa_flash") return line_style(kBlack);
-  if (point.method == "sdpa_cudnn") {
-    LineStyle style = line_style(kBlack);
-    style.colour = kMutedInk;
-    style.point_type = line_style(1).point_type;
-    return style;
-  }
-  if (point.method == "skip_softmax") {  // beside FFD in every figure: dashed, in a colour that FFD never has
-    LineStyle style = line_style(kBlack + 1);
-    style.colour = "#7A4A12";
-    style.point_type = oracle_style(2).point_type;
-    return style;
-  }
+  if (is_baseline(point.method)) return baseline_style(point.method);
+  if (point.method == "skip_softmax") return skip_softmax_style();
   const auto index = static_cast<std::size_t>(std::ranges::find(curves_, curve_text(point)) - curves_.begin());
-  return line_style(index + index / kBlack);  // black is the baselines'
+  return coloured_style(index);
 }
 
 std::vector<Finding> KernelStudy::left_out(const std::vector<std::string>& methods) const {
@@ -143,11 +132,8 @@ std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& pat
 }
 
 std::string curve_text(const KernelPoint& point) {
-  std::string text = point.method;
-  if (point.method == "sdpa_flash") text = "SDPA flash";
-  if (point.method == "sdpa_cudnn") text = "SDPA cuDNN";
+  std::string text = method_text(point.method);
   if (point.method == "ffd") {
-    text = "FFD";
     if (!point.scan.empty() && point.scan != "2-bit") text += " " + point.scan;
     if (point.rule == "topk") text += " top-k";
     if (point.launches == "split") text += " split";
@@ -155,7 +141,5 @@ std::string curve_text(const KernelPoint& point) {
   const std::string setting = setting_text(point.setting);
   return setting.empty() ? text : text + " " + setting;
 }
-
-LineStyle limit_style(const LineStyle& style) { return {.colour = style.colour, .dash = "(6,4)", .line_width = 0.7}; }
 
 }  // namespace attest

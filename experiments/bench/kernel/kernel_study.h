@@ -60,7 +60,4 @@ std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& pat
 /// "FFD delta 5", "FFD 4-bit keep 6 %", "SDPA flash".
 std::string curve_text(const KernelPoint& point);
 
-/// Of the limit of a curve that has `style`: thin dashes, for Mark::plain.
-LineStyle limit_style(const LineStyle& style);
-
 }  // namespace attest

@@ -93,6 +93,12 @@ std::string text_of(const KernelReport& report) {
   return text;
 }
 
+std::string method_text(const std::string& method) {
+  if (method == "ffd") return "FFD";
+  if (method == "sdpa_flash") return "SDPA flash";
+  return method == "sdpa_cudnn" ? "SDPA cuDNN" : method;
+}
+
 std::string length_text(std::int64_t tokens) {
   constexpr std::int64_t kKibi = 1024, kMebi = kKibi * kKibi;
   if (tokens % kMebi == 0) return fmt::format("{}M", tokens / kMebi);

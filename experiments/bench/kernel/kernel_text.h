@@ -12,6 +12,9 @@ namespace attest {
 /// Speed-ups are over LibTorch's attention at the same length and batch.
 std::string text_of(const KernelReport& report);
 
+/// "FFD", "SDPA flash", "SDPA cuDNN"; other methods as the record names them.
+std::string method_text(const std::string& method);
+
 /// "256K", "1000".
 std::string length_text(std::int64_t tokens);
 

@@ -111,9 +111,8 @@ ModelBench read_model_bench(const std::string& path) {
 }  // namespace
 
 std::string ModelPoint::curve_text() const {
-  if (method == "sdpa_flash") return "SDPA flash";
-  if (method == "sdpa_cudnn") return "SDPA cuDNN";
-  return "FFD " + setting_text({.kind = setting, .value = value});
+  return is_baseline() ? method_text(method)
+                       : method_text(method) + " " + setting_text({.kind = setting, .value = value});
 }
 
 std::string ModelBench::title() const { return gpu_title(gpu); }

@@ -10,7 +10,8 @@
 #include <tuple>
 
 #include "dumps/base/join.h"
-#include "experiments/bench/kernel/kernel_study.h"
+#include "experiments/bench/kernel/curve_style.h"
+#include "experiments/bench/kernel/kernel_text.h"
 #include "experiments/study_view/words.h"
 
 namespace attest {
@@ -96,21 +97,13 @@ Table table_of(const std::vector<Row>& rows, const char* first, std::string (*na
 
 /// FFD's settings in colours, the dense methods black and grey.
 LineStyle style_of(const std::vector<Row>& rows, const ModelPoint& point) {
-  constexpr std::size_t kBlack = 6;
-  if (point.is_baseline()) {
-    LineStyle style = line_style(kBlack);
-    if (point.method == "sdpa_cudnn") {
-      style.colour = kMutedInk;
-      style.point_type = line_style(1).point_type;
-    }
-    return style;
-  }
+  if (point.is_baseline()) return baseline_style(point.method);
   std::set<std::tuple<std::string, double>> before;
   for (const Row& row : rows)
     if (const auto key = std::tuple(row.point.setting, row.point.value);
         !row.point.is_baseline() && key < std::tuple(point.setting, point.value))
       before.insert(key);
-  return line_style(before.size() + before.size() / kBlack);
+  return coloured_style(before.size());
 }
 
 struct Kind {
