@@ -11,6 +11,8 @@
 #include <limits>
 #include <set>
 
+#include "plots/utf8.h"
+
 namespace attest {
 namespace {
 
@@ -190,10 +192,6 @@ bool is_logarithmic(const Axis& axis) { return axis.scale != Scale::linear; }
 std::size_t label_characters(const Tic& tic) {
   const bool has_sign = tic.label.starts_with("≤") || tic.label.starts_with("≥");
   return characters(tic.label) + (has_sign ? 1 : 0);
-}
-
-std::size_t characters(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 const Axis& axis_of(const Panel& panel, AxisOf which) {

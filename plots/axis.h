@@ -9,9 +9,6 @@
 
 namespace attest {
 
-/// Characters of UTF-8, counted by their first bytes.
-std::size_t characters(const std::string& text);
-
 struct Range {
   double low = 0;
   double high = 1;

@@ -12,6 +12,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
+#include "plots/utf8.h"
 
 namespace attest {
 namespace {
@@ -111,7 +112,7 @@ class Entries {
     std::size_t at = lines_.at(position.line - 1);
     for (unsigned column = 1; column < position.column && at < text_.size(); ++column) do
         ++at;
-      while (at < text_.size() && (static_cast<unsigned char>(text_[at]) & 0xC0U) == 0x80U);
+      while (at < text_.size() && !begins_character(text_[at]));
     return at;
   }
 
