@@ -28,7 +28,7 @@ struct PageFinding {
   Severity severity = Severity::note;
   std::string text;
   std::string number = {};  ///< the number that matters most, as shown beside the sentence; empty: none
-  std::string link = {};    ///< what the address has after '#': a state (map_link) or the id of a section; empty: none
+  std::string link = {};    ///< what the address has after '#': a section's id, or what a script knows; empty: none
 };
 
 struct PageFigure {
