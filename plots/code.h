@@ -91,9 +91,9 @@ Html html_text(std::string_view text);
 /// Characters with a meaning are escaped; Greek letters and signs that its fonts lack are written as commands.
 Latex latex_text(std::string_view text);
 
-/// For a paragraph: what would begin a tag, a link or code is escaped, and line breaks are spaces.
+/// For a paragraph: what would begin a tag, a link, code, emphasis or an entity is escaped, and line breaks are spaces.
 Markdown markdown_text(std::string_view text);
-/// For a cell of a table, where emphasis is escaped, too.
+/// For a cell of a table: a bar is escaped, too, and every underscore.
 Markdown markdown_cell(std::string_view text);
 
 }  // namespace attest
