@@ -58,7 +58,8 @@ struct DumpReader::State {
 
   const LayerInfo& layer_info(std::size_t sample, int layer) const { return metadata.layers.at(sample).at(layer); }
 
-  /// A data set of a group, its elements and bytes, and what takes these from the child: returns how many came.
+  /// A data set of a group: its element type, its size, and what takes its bytes from the child and returns how many
+  /// came.
   struct Target {
     const char* name;
     ElementType type;
