@@ -133,8 +133,8 @@ std::vector<Tic> linear_tics(const Axis& axis, Range range, const TicSpace& spac
   return tics;
 }
 
-/// Of every `every`-th decade: that of 1 is among them, or `from_end` the lowest whose 1 is in the range, which may
-/// begin with a margin below it.
+/// The digits in every `every`-th decade. The decade of 1 is among these; with `from_end`, the lowest decade whose 1 is
+/// in the range. The range may begin with a margin below that.
 std::vector<double> digits_per_decade(Range range, const std::vector<int>& digits, int every, bool from_end) {
   std::vector<double> values;
   const double low = std::log10(range.low);
@@ -148,7 +148,7 @@ std::vector<double> digits_per_decade(Range range, const std::vector<int>& digit
   return values;
 }
 
-/// The densest of the usual digits that fit; over a fraction of a decade, evenly spaced values.
+/// The densest of the usual digits that fit. Over a fraction of a decade, the values are evenly spaced.
 std::vector<Tic> logarithmic_tics(const Axis& axis, Range range, const TicSpace& space) {
   if (!(range.low > 0) || !std::isfinite(range.high)) return {};
   constexpr std::size_t kMax = 8;

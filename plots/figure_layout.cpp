@@ -65,7 +65,7 @@ struct Rows {
   std::vector<double> above, below;  ///< [rows] what stands above and below the frames
 };
 
-/// Room for the labels of y axes and for colour bars.
+/// Makes room for the labels of y axes and for colour bars.
 Columns room_beside_frames(const PanelGrid& grid, double text) {
   Columns room{.left = std::vector(grid.columns, kGap * text), .right = std::vector(grid.columns, 0.0), .frames = {}};
   const auto widen = [&](double& side, double fixed, const Panel& panel, AxisOf which) {
@@ -80,7 +80,7 @@ Columns room_beside_frames(const PanelGrid& grid, double text) {
   return room;
 }
 
-/// Also room for tic labels of x axes, which reach beyond the frames. What is left is the frames'.
+/// Adds room for tic labels of x axes, which reach beyond the frames. The frames share the width that is left.
 Columns columns_of(const PanelGrid& grid, const FigureLayout& layout) {
   const double text = layout.text_scale;
   Columns columns = room_beside_frames(grid, text);

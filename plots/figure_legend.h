@@ -17,7 +17,7 @@ struct LegendGrid {
   std::vector<double> widths;  ///< inches, of each column
 };
 
-/// As many columns as fit.
+/// A grid of as many columns as fit.
 LegendGrid legend_grid(const FigureLayout& layout);
 
 /// `top`: of the legend, inches from the bottom of a page whose height is known.

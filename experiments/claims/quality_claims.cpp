@@ -20,7 +20,7 @@ double keep_of(const QualityPoint& p) { return p.keep.mean; }
 double recall_of(const QualityPoint& p) { return p.recall.mean; }
 double lse_of(const QualityPoint& p) { return p.lse_error_max; }
 
-/// What two curves are compared by.
+/// How two curves are compared.
 struct CurveQuestion {
   const char *first, *second;  ///< names of the selectors
   ValueOf at;                  ///< what is matched
@@ -100,7 +100,7 @@ ClaimResult top_delta_beats_top_k(const ModelStudy& study) {
                                 "--selector topdelta --selector topk --delta 1:12:1 --budget 16,64,256,1024"});
 }
 
-/// Of the model, also those that its dumps do not have.
+/// The number of layers of the model; its dumps may have fewer.
 int num_layers(const ModelStudy& study) {
   int layers = 0;
   for (const PlacedSample& sample : study.samples())
@@ -108,7 +108,8 @@ int num_layers(const ModelStudy& study) {
   return layers;
 }
 
-/// Layers in which FFD's mean of the metric is above Quest's. What is claimed of every layer does not hold by some.
+/// The layers in which FFD's mean of the metric is above Quest's. A claim about every layer does not hold because some
+/// do.
 ClaimResult correlation_above_quest(const ModelStudy& study, std::string_view metric) {
   const PooledSelector *ffd = first_selector(study, "ffd"), *quest = first_selector(study, "quest");
   const std::string options = "--selector ffd --selector quest:dense_layers=0";
@@ -165,7 +166,7 @@ ClaimResult recall_at(const ModelStudy& study, double delta) {
 ClaimResult near_perfect_at_5(const ModelStudy& study) { return recall_at(study, 5); }
 ClaimResult near_perfect_at_7(const ModelStudy& study) { return recall_at(study, 7); }
 
-/// Both of the first two layers must be there: one alone says nothing of the other.
+/// Both of the first two layers must be there: one alone says nothing about the other.
 ClaimResult no_early_exception(const ModelStudy& study) {
   const PooledSelector* ffd = first_top_delta_ffd(study, [](const PooledSelector& selector) {
     return selector.option("dense_layers") == "0" && index_of(selector.group, 5) && nats_per_delta(selector) == 1.0;

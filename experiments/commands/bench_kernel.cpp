@@ -31,7 +31,7 @@ struct KernelBenchCommand {
   bool replace = false;
 };
 
-/// Parses what CLI11 leaves as text.
+/// Parses the options that CLI11 leaves as text.
 void finish_options(KernelBenchCommand& command) {
   KernelBenchOptions& bench = command.bench;
   bench.plan.lengths = parse_lengths(command.lengths);
@@ -58,7 +58,7 @@ void run_bench_kernel(KernelBenchCommand& command, const GlobalOptions& global) 
   finish_options(command);
   command.bench.seed = global.seed;
   command.bench.threads = global.thread_count();
-  // Before minutes of measurements.
+  // The output is checked before minutes of measurements.
   check_output_file(command.output, {&command.bench.dump, 1}, {.replace = command.replace});
   const Device device = one_gpu(global, "bench kernel");
   Progress progress("measurements", global.quiet);

@@ -125,7 +125,7 @@ Json selectors_json(const SelectorGrids& options, std::span<const std::string> o
   return all;
 }
 
-/// As torch names the device. Of "auto" the script decides: the operator library may have no code for a GPU.
+/// The device as torch names it. The script decides about "auto": the operator library may have no code for a GPU.
 std::string torch_device(const GlobalOptions& global) {
   if (global.device == "auto") return global.device;
   const Device device = one_device(global, "tasks");

@@ -50,7 +50,7 @@ std::filesystem::path place_of(const std::string& path) {
   return place.has_filename() ? place : place.parent_path();
 }
 
-/// Refuses what could not be written at the end, before the work.
+/// Refuses, before the work, outputs that could not be written at the end.
 void check_outputs(const ValidateOptions& options) {
   std::vector<std::string> taken = options.inputs;
   taken.push_back(options.study.results);
@@ -104,7 +104,7 @@ void write_outputs(const Judgement& judgement, const ValidateOptions& options, c
   }
 }
 
-/// The judgements as they are told: alone, or as a list with what they say together.
+/// The text of the judgements: one alone, or several as a list with what they say together.
 void print(const std::vector<Judgement>& judgements, const GlobalOptions& global) {
   const std::string together = together_text(judgements.size(), judgements.front().request.guarantee);
   if (!global.json) {
@@ -152,7 +152,7 @@ void run_validate(ValidateOptions& options, const GlobalOptions& global) {
     request.selector = selector;
     judgements.push_back(judge_results(results, request, tasks));
   }
-  // Refuse what they cannot say, whatever the verdict.
+  // These files refuse what they cannot say, whatever the verdict.
   if (!options.trtllm.empty()) trtllm_yaml(judgements.front());
   if (!options.vllm.empty()) vllm_json(judgements.front());
   if (!options.modelopt.empty()) modelopt_json(judgements.front());

@@ -55,7 +55,7 @@ Table table_of(const OutcomeStudy& study, const std::vector<Row>& rows) {
   return make_table(rows, columns);
 }
 
-/// What a few predictors of the fixed list do over all parts in turn.
+/// Says what a few predictors of the fixed list reach when each part in turn is left out.
 void add_findings(const OutcomeStudy& study, LeftOutKind kind, const std::vector<Row>& rows,
                   std::vector<Finding>& findings) {
   for (const std::size_t p : told_predictors(study.all)) {

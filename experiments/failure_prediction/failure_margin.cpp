@@ -17,7 +17,7 @@ struct MarginRow {
 };
 
 constexpr const char* kPredictor = "predicted_margin.min";
-/// Of scores, which are the margins' negatives: the first above 0.
+/// The least score above 0; scores are the negatives of margins.
 constexpr double kBelowZero = std::numeric_limits<double>::denorm_min();
 
 }  // namespace

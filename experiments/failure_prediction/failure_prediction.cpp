@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kTasksCommand = "attest tasks";
 
-/// What was joined, and what was not.
+/// Says what was joined, and what was not.
 void add_join_findings(const OutcomeStudy& study, const OutcomeCounts& counts, std::vector<Finding>& findings) {
   const JoinCounts& join = study.joined;
   std::vector<std::string> scores;
@@ -55,7 +55,7 @@ void add_join_findings(const OutcomeStudy& study, const OutcomeCounts& counts, s
                                             counted(join.not_answered, "run"))});
 }
 
-/// What the predictors of the fixed list reach over all runs.
+/// Says what the predictors of the fixed list reach over all runs.
 void add_auc_findings(const OutcomeStudy& study, const std::vector<AucRow>& rows, std::vector<Finding>& findings) {
   for (const std::size_t p : shown_predictors(study.all)) {
     const auto row =

@@ -20,7 +20,7 @@ const Predictor& predictor_of(const OutcomeStudy& study, const AucRow& row) {
   return study.all.predictors[row.predictor];
 }
 
-/// What a threshold of a predictor catches in a scope.
+/// What one threshold of a predictor catches in a scope.
 struct ThresholdRow {
   const AucRow* of = nullptr;
   std::array<double, kCatch.size()> thresholds = {};  ///< values of the predictor

@@ -16,11 +16,11 @@ struct AucRow {
   Auc pooled, same_label;  ///< over all pairs of a failure and a right run; over those of one label. NaN: too few
 };
 
-/// For each scope every predictor that it has, in the order of ordered_predictors().
+/// Rows for each scope and every predictor that it has, in the order of ordered_predictors().
 std::vector<AucRow> auc_rows(const OutcomeStudy& study, const std::vector<OutcomeScope>& scopes, int threads);
 
 NamedTable auc_table(const OutcomeStudy& study, const std::vector<AucRow>& rows);
-/// Thresholds that would have caught shares of the failures, for the rows' predictors and scopes.
+/// The table of thresholds that would have caught shares of the failures, for the predictors and scopes of the rows.
 NamedTable thresholds_table(const OutcomeStudy& study, const std::vector<AucRow>& rows);
 
 /// failure_prediction_left_out and its findings. `order`: the predictors.

@@ -28,11 +28,11 @@ struct OutcomeScope {
 };
 std::vector<OutcomeScope> scopes_of(const OutcomeRuns& all);
 
-/// The predictors that figures and findings are about, those that need spans first: a fixed list, so that nothing is
-/// chosen by its success. Those that the results have, as indices.
+/// Indices of the predictors that figures and findings are about, as far as the results have them; those that need
+/// spans come first. The list is fixed, so that nothing is chosen by its success.
 std::vector<std::size_t> shown_predictors(const OutcomeRuns& all);
 
-/// The few of them of which findings tell what a threshold does elsewhere.
+/// The few of these for which findings say what a threshold does elsewhere.
 std::vector<std::size_t> told_predictors(const OutcomeRuns& all);
 
 /// All predictors: those that need spans, then the others, each by falling AUC over all runs (NaN last).

@@ -19,7 +19,7 @@ namespace early_layers_figure {
 
 constexpr int kEarly = 2;  ///< layers that Quest and Twilight leave dense
 
-/// By how much an early layer must be worse than every later one before a sentence says so.
+/// An early layer must be worse than every later one by this much before a sentence says so.
 constexpr double kRecallMargin = 0.01;
 constexpr double kErrorFactor = 1.5, kErrorMargin = 0.01;  ///< both: as many times as large, and larger by these nats
 
@@ -148,7 +148,7 @@ std::string samples_in_words(const std::vector<LayerQuality>& layers) {
   return fmt::format("{}{} sample{}", few, maximum.samples, maximum.samples == 1 ? "" : "s");
 }
 
-/// Which early layers are worse than every later one, a quantity at a time: they need not be worse in both.
+/// The early layers that are worse than every later one, for each quantity: they need not be worse in both.
 struct Verdict {
   std::set<int> by_recall, by_error;
 
@@ -212,7 +212,7 @@ std::optional<Finding> finding_of(const ModelStudy& study, const PooledSelector&
                         .layer = early.front().layer}};
 }
 
-/// What the exception changes, where the results hold a selector with and without it.
+/// Says what the exception changes, where the results hold a selector with and without it.
 std::vector<Finding> exceptions(const std::vector<GroupCurve>& curves) {
   std::vector<Finding> findings;
   for (const GroupCurve& with : curves)

@@ -17,7 +17,7 @@ Json catalogue();
 /// nearest ones.
 Json catalogue_entry(const Json& catalogue, std::string_view name);
 
-/// What --only of figures and report may name.
+/// The names that --only of `attest figures` and `attest report` takes.
 std::vector<std::string> experiment_names();
 
 std::string catalogue_text(const Json& catalogue);

@@ -1,4 +1,4 @@
-// What `attest run` and `attest validate` do alike to run a study.
+// How a command runs a study: `attest run` and `attest validate` alike.
 #pragma once
 
 #include <chrono>

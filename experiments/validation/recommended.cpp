@@ -60,7 +60,7 @@ std::string typed(const Json& setting) {
   return setting.is_text() ? setting.text() : fmt::format("{}", setting.number());
 }
 
-/// Nothing of kLabelSettings.
+/// The kind of setting; nothing for kLabelSettings.
 std::optional<SettingKind> kind_of(const JsonPlace& setting) {
   std::vector<std::string> names;
   for (const SettingKindInfo& info : kSettingKinds) names.emplace_back(info.name);
@@ -69,7 +69,8 @@ std::optional<SettingKind> kind_of(const JsonPlace& setting) {
   return place < std::size(kSettingKinds) ? std::optional(kSettingKinds[place].kind) : std::nullopt;
 }
 
-/// Refuses what is no setting of `kind` as attest validate writes it: a number, or the text of one that JSON lacks.
+/// Refuses what is no setting of `kind` as attest validate writes it: a number, or a text where JSON has no such
+/// number.
 void check_setting(SettingKind kind, const JsonPlace& at) {
   if (kind == SettingKind::delta) return void(read_head_setting(at));
   const std::string valid = kind == SettingKind::none ? "\"none\"" : std::string(info_of(kind).valid);
@@ -104,13 +105,14 @@ void read_settings(const JsonPlace& root, const std::vector<std::string>& names,
   found.units_file.settings = read_head_settings(root, read, !names.empty());
 }
 
-/// The settings of a layer, or of all that is not named: a text or number, or {default, kv_heads}.
+/// What holds for KV heads that are not named. `layer`: the settings of a layer, a text or number, or {default,
+/// kv_heads}. `otherwise`: what holds where the layer says nothing.
 const Json& fallback_of(const Json& layer, const Json& otherwise) {
   if (!layer.is_object()) return layer.is_null() ? otherwise : layer;
   return layer.contains("default") ? layer["default"] : otherwise;
 }
 
-/// Those that a layer or KV head has.
+/// Reads the candidates that a layer or KV head has.
 void read_candidates(const JsonPlace& list, Recommended& found) {
   for (const JsonPlace& one : list.elements()) {
     if (std::ranges::count(found.settings, one["candidate"].text()) == 0) continue;

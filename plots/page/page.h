@@ -1,5 +1,5 @@
-// A page of HTML: what it is made of, findings, tables and figures in sections, and these as text of the page. All text
-// is shown as it is: nothing of it is taken for markup.
+// The parts of a page of HTML (findings, tables and figures in sections), and functions that write them as HTML. All
+// text is shown as it is: nothing of it is taken for markup.
 #pragma once
 
 #include <cstddef>

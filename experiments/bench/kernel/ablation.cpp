@@ -55,8 +55,8 @@ Measurements measurements_of(const Measurements& all, const Variant& variant, st
   return chosen;
 }
 
-/// Of each layer and sample the measurement that keeps most nearly as much as top-delta does there. Top-k's budget is
-/// matched layer by layer, and may be given for several deltas.
+/// For each layer and sample, the measurement of top-k whose share of kept tokens is nearest to that of top-delta.
+/// Top-k's budget is matched layer by layer, and may be given for several deltas.
 Measurements matched(const Measurements& topk, const Measurements& topdelta) {
   const auto place_of = [](const KernelMeasurement* m) { return std::pair(m->layer, m->sample); };
   std::map<std::pair<std::optional<int>, std::string>, double> kept;

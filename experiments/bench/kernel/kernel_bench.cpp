@@ -13,7 +13,7 @@
 namespace attest {
 namespace {
 
-/// Why something was left out, and in which cases: one line for each reason.
+/// Collects what was left out: one line for each reason, with the cases that it concerns.
 class LeftOut {
  public:
   void add(const std::string& method, const std::string& reason, const std::string& where) {

@@ -18,7 +18,7 @@ namespace attest {
 struct KernelBenchOptions {
   KernelPlanOptions plan;
   std::uint64_t seed = 0;
-  /// Of generated inputs; those of a dump have their own.
+  /// The shape of generated inputs; a dump has its own.
   AttentionShape shape{.num_query_heads = 32, .num_kv_heads = 8, .head_dim = 128, .value_dim = 128};
   ElementType element_type = ElementType::float16;
   std::string dump;  ///< empty: generated inputs

@@ -10,7 +10,7 @@
 
 namespace attest {
 
-/// As Experiment, from a bench; the options of Unsupported are those of `attest bench kernel`.
+/// As Experiment, but made from a bench; the options that Unsupported names are those of `attest bench kernel`.
 struct KernelExperiment {
   std::string name, paper, needs;
   std::variant<ExperimentResult, Unsupported> (*make)(const KernelStudy& study, const ExperimentOptions& options);
@@ -19,7 +19,7 @@ struct KernelExperiment {
 /// One source each, named after the function.
 KernelExperiment kernel_latency(), selection_overhead(), quant_depth(), ablation();
 
-/// All of them, in the paper's order.
+/// All experiments on kernels, in the paper's order.
 const std::vector<KernelExperiment>& kernel_experiments();
 
 /// Adds to `report` what the benches support of what is requested. Several benches become rows of panels of one figure,

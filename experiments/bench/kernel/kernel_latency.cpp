@@ -20,7 +20,7 @@ constexpr const char* kOptions =
 
 using Rows = std::vector<LatencyRow>;
 
-/// What the csv of a figure and the printed table share.
+/// The columns that the csv of a figure and the printed table share.
 std::vector<ColumnOf<LatencyRow>> columns_of_times() {
   using R = LatencyRow;
   std::vector<ColumnOf<R>> columns;
@@ -87,7 +87,7 @@ Table summary_of(const std::vector<LatencySummary>& rows) {
               [](const R& r) { return paper_peak_speed_up(r.first); }}});
 }
 
-/// With the same ends in all panels of all benches.
+/// The axis of lengths has the same ends in all panels of all benches.
 Axis length_axis(const KernelStudy& study, const ExperimentOptions& options) {
   const auto [shortest, longest] = study.lengths();
   const auto low = static_cast<double>(shortest), high = static_cast<double>(longest);
@@ -126,8 +126,8 @@ Panel panel_of(const KernelStudy& study, const Rows& rows, int batch, const std:
   return panel;
 }
 
-/// What a figure shows of FFD: the calls at set deltas, or those at set shares of the tokens. One figure of both has
-/// too many curves. Other methods are in each.
+/// The calls of FFD that one figure shows: those at set deltas, or those at set shares of the tokens. A figure of both
+/// would have too many curves. The other methods are in each figure.
 struct Part {
   bool keeps = false;
   std::string suffix;  ///< of the figure's name

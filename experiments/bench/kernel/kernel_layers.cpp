@@ -11,7 +11,7 @@
 namespace attest {
 namespace {
 
-/// Why kernels cannot work on a layer; empty: they can.
+/// Why kernels cannot work on a layer; empty if they can.
 std::string obstacle(const DumpInfo& dump, const LayerInfo& layer) {
   if (layer.element_type == ElementType::float32) return "its keys are float32, the kernels take 16 bits";
   if (layer.sliding_window > 0) return fmt::format("it has a sliding window of {} tokens", layer.sliding_window);

@@ -25,7 +25,7 @@ struct BenchedLayers {
 /// Throws UsageError for samples and layers that are not there, InputError if no layer is left.
 BenchedLayers benched_layers(const DumpReader& dump, const KernelBenchOptions& options);
 
-/// One of them, with its last query alone. Throws InputError if it has NaN or Inf.
+/// Reads one of the layers, with its last query alone. Throws InputError if it has NaN or Inf.
 void read_benched_layer(const DumpReader& dump, const BenchedLayer& which, int threads, AttentionLayer& layer);
 
 }  // namespace attest

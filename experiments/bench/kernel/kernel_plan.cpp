@@ -66,7 +66,7 @@ std::vector<KernelSpec> selection_overhead() {
           selection("kivi_scan", "2-bit", "none", keep_of(1))};
 }
 
-/// In the order of the paper's rows.
+/// The six variants, in the order of the paper's rows.
 std::vector<KernelSpec> ablation(const KernelPlanOptions& options) {
   const KernelSetting setting = delta_of(options.deltas[0]);
   return {ffd("16-bit", "topk", "split", setting), ffd("16-bit", "topdelta", "split", setting),
@@ -81,7 +81,8 @@ std::vector<KernelSpec> specs_of(const std::string& experiment, const KernelPlan
   return ablation(options);
 }
 
-/// Measurements that need the same copies of the inputs stand together: 16-bit ones, then thumbnails by depth.
+/// Sorts measurements so that those that need the same copies of the inputs stand together: 16-bit ones come first,
+/// then thumbnails by depth.
 int memory_order(const KernelSpec& spec) {
   if (spec.scan == "16-bit" || spec.method == "kivi_scan") return 0;
   return spec.scan.empty() ? 0 : std::stoi(spec.scan);

@@ -32,7 +32,7 @@ struct KernelPoint {
   double io_limit() const { return io > 0 ? 1 / io : kNotMeasured; }
 };
 
-/// Of layers and samples, of which there is at least one.
+/// Pools the measurements of layers and samples. There is at least one.
 KernelPoint pooled(const std::vector<const KernelMeasurement*>& measurements);
 
 /// How many times as fast a point is as `baseline`; NaN without one.

@@ -15,7 +15,7 @@ constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;
 
 int count(const JsonPlace& at, std::int64_t min) { return static_cast<int>(at.whole(min, kLargestCount)); }
 
-/// Empty for null.
+/// A text; an empty one for null.
 std::string text_or_null(const JsonPlace& at) {
   if (at.is_null()) return {};
   if (at.is_missing() || !at.value().is_text()) at.refuse("a text or null");
@@ -25,7 +25,7 @@ std::string one_of_or_null(const JsonPlace& at, const std::vector<std::string>& 
   return at.is_null() ? "" : at.one_of(texts);
 }
 
-/// What a logarithmic axis can show.
+/// A number that a logarithmic axis can show.
 double measured(const JsonPlace& at) {
   constexpr double kMin = 1e-30, kMax = 1e30;
   const double value = at.number();
@@ -33,14 +33,14 @@ double measured(const JsonPlace& at) {
   return value;
 }
 
-/// NaN for null.
+/// A number; NaN for null.
 double number_or_null(const JsonPlace& at) {
   if (at.is_null()) return kNaN;
   if (at.is_missing() || !at.value().is_number() || !(at.value().number() >= 0))
     at.refuse("a number of at least 0 or null");
   return measured(at);
 }
-/// With room for rounding.
+/// A cosine, which may exceed 1 by rounding; NaN for null.
 double cosine_or_null(const JsonPlace& at) {
   if (at.is_null()) return kNaN;
   const double value = at.is_missing() || !at.value().is_number() ? 2 : at.value().number();

@@ -26,9 +26,9 @@ class KernelStudy {
   /// GPU, driver, data and file of the numbers, for captions.
   std::string source() const;
 
-  /// Of an experiment: by batch size, then curve (FFD by setting, other methods), then length.
+  /// The points of an experiment, by batch size, then by curve (FFD by setting, then other methods), then by length.
   std::vector<KernelPoint> points(std::string_view experiment) const;
-  /// A method without settings, from whatever experiment it was measured for.
+  /// The point of a method without settings, for whatever experiment it was measured.
   std::optional<KernelPoint> baseline(std::string_view method, std::int64_t length, int batch) const;
 
   /// The shortest and the longest of kernel_latency in all benches that were read together, for axes of one range.
@@ -51,7 +51,7 @@ class KernelStudy {
   std::vector<std::string> curves_;  ///< of all benches; they choose the styles
 };
 
-/// Of a bench. A run has some hundreds; a damaged file may have any number.
+/// The most points of a bench. A run has some hundreds; a damaged file may have any number.
 inline constexpr std::size_t kMaxPoints = 1000;
 
 /// Throws InputError if a file is no kernel report or has more than kMaxPoints, UsageError if one is named twice.

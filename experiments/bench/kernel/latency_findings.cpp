@@ -68,7 +68,7 @@ void add_speed_ups(const Rows& ffd, const LatencyBaseline& baseline, std::vector
                       .number = fmt::format("{} of {} slower", slower, rows.size())});
 }
 
-/// What the paper gives a mean of: FFD at delta 5 and 7, one sequence.
+/// Adds the means that the paper has, too: of FFD at delta 5 and 7 with one sequence.
 void add_means(const std::vector<LatencyRow>& rows, std::vector<Finding>& findings) {
   for (const LatencySummary& summary : latency_summaries(rows))
     if (const double papers = paper_mean_speed_up(summary.first); !std::isnan(papers + summary.flash.mean))
@@ -92,7 +92,7 @@ void add_floor(const Rows& ffd, std::vector<Finding>& findings) {
                       .number = fmt::format("{:.2f} x floor", ratio(*nearest))});
 }
 
-/// No time is worth anything without it.
+/// Adds how far outputs were from the reference: no time is worth anything without that.
 void add_check(const KernelReport& report, std::vector<Finding>& findings) {
   double output = kNotMeasured, lse = kNotMeasured, differing = 0, blocks = 0;
   for (const KernelMeasurement& m : report.measurements) {

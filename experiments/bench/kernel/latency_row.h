@@ -30,7 +30,7 @@ inline constexpr std::array<LatencyBaseline, 2> kBaselines{
 
 std::vector<LatencyRow> latency_rows(const KernelStudy& study);
 
-/// Over the lengths of a method at one setting and batch size. Lengths without the baseline do not count.
+/// Speed-ups of a method at one setting and batch size, over its lengths. Lengths without the baseline do not count.
 struct SpeedUps {
   int lengths = 0;
   double mean = kNotMeasured, peak = kNotMeasured;
@@ -44,10 +44,10 @@ struct LatencySummary {
   double floor_ratio_least = kNotMeasured, floor_ratio_largest = kNotMeasured;
 };
 
-/// Of every method but the baselines, in the order of the rows.
+/// A summary for every method but the baselines, in the order of the rows.
 std::vector<LatencySummary> latency_summaries(const std::vector<LatencyRow>& rows);
 
-/// What kernel_latency says in sentences (latency_findings.cpp).
+/// The sentences of kernel_latency (latency_findings.cpp).
 std::vector<Finding> latency_findings(const KernelStudy& study, const std::vector<LatencyRow>& rows);
 
 /// What the paper says of an RTX 4090, at batch size 1; NaN: nothing.

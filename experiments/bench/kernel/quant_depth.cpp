@@ -33,7 +33,7 @@ struct Row {
   const Depth* depth = nullptr;
   double over_flash = kNotMeasured, milliseconds = kNotMeasured;
 
-  /// Nothing is dropped: what the codes lose remains.
+  /// Whether nothing is dropped, so that errors are those of the codes alone.
   bool keeps_all() const { return point.setting.kind == "keep" && point.setting.value == 1; }
   std::string curve() const {
     return curve_name(
@@ -41,7 +41,7 @@ struct Row {
   }
 };
 
-/// Rows of one curve, one of each depth, are consecutive.
+/// The rows. Those of one curve, one for each depth, are consecutive.
 std::vector<Row> rows_of(const KernelStudy& study) {
   std::vector<Row> rows;
   for (const KernelPoint& point : study.points("quant_depth")) {
@@ -59,7 +59,7 @@ std::vector<Row> rows_of(const KernelStudy& study) {
   return rows;
 }
 
-/// What the csv of the figure and the printed table share.
+/// The columns that the csv of the figure and the printed table share.
 std::vector<ColumnOf<Row>> columns_of_depths() {
   std::vector<ColumnOf<Row>> columns = {
       {{"configuration", kText}, [](const Row& r) { return r.depth->name; }},

@@ -23,7 +23,7 @@ constexpr std::size_t kMaxModelPoints = 1000;  // a run has some dozens; a damag
 
 int count(const JsonPlace& at) { return static_cast<int>(at.whole(1, kLargestCount)); }
 
-/// What a logarithmic axis can show.
+/// A number that a logarithmic axis can show.
 double positive(const JsonPlace& at) {
   constexpr double kMin = 1e-12, kMax = 1e18;
   const double value = at.number();

@@ -39,8 +39,8 @@ struct Row {
   double papers(double PapersPoint::*number) const { return paper == nullptr ? kNone : paper->*number; }
 };
 
-/// By batch size, then curve (FFD by setting, the dense ones last), then context. The paper's FFD has no setting: it
-/// stands beside the one that keeps least.
+/// Rows are sorted by batch size, then by curve (FFD by setting, dense methods last), then by context. The paper names
+/// no setting of its FFD: its numbers stand beside the setting that keeps least.
 std::vector<Row> rows_of(const std::vector<ModelPoint>& points) {
   std::vector<Row> rows;
   for (const ModelPoint& point : points) rows.push_back({point});
@@ -143,7 +143,7 @@ Panel panel_of(const Kind& kind, const std::vector<Row>& rows, int batch, std::s
   return panel;
 }
 
-/// None if nothing has more than one context.
+/// No figure is made if nothing has more than one context.
 std::optional<Figure> figure_of(const Kind& kind, const ModelBench& bench, const std::vector<Row>& rows,
                                 const ExperimentOptions& options) {
   constexpr std::size_t kMaxPanels = 6;  // a page has no room for many
@@ -183,7 +183,7 @@ std::optional<Figure> figure_of(const Kind& kind, const ModelBench& bench, const
   return figure;
 }
 
-/// Over the better of the dense methods.
+/// How many times as fast a point is as the better of the dense methods.
 double over_dense(const ModelPoint& p) { return std::fmin(p.over_flash, p.over_cudnn); }
 
 std::vector<Finding> findings_of(const ModelBench& bench, const std::vector<Row>& rows) {

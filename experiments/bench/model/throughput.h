@@ -9,7 +9,7 @@
 
 namespace attest {
 
-/// As Experiment, from a bench of a model.
+/// As Experiment, but made from a bench of a model.
 struct ModelExperiment {
   std::string name, paper, needs;
 };

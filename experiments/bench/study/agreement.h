@@ -18,12 +18,12 @@ struct Agreement {
   std::int64_t not_compared = 0;
   std::set<std::string> metrics_not_compared;
 };
-/// Relative to max(1, |value|): float32 against double over 32K tokens.
+/// The tolerance is relative to max(1, |value|): float32 is compared with double over 32K tokens.
 inline constexpr double kAgreementTolerance = 2e-3;
 inline constexpr double kMaxDifferingShare = 0.01;
 
-/// Of the cells of `ours` with the LibTorch peer's. Throws Error if none are compared, or more than kMaxDifferingShare
-/// of them differ.
+/// Compares the cells of `ours` with those of the LibTorch peer. Throws Error if none can be compared, or if more than
+/// kMaxDifferingShare of them differ.
 Agreement agreement_of(const Study& study, const LayerResults& ours, const LayerResults& peers);
 
 /// "12 of 3456 cells compared with LibTorch's are apart by more than 0.002", and what was not compared.

@@ -49,7 +49,7 @@ double read_file(const std::string& path, int threads) {
   return seconds_since(start);
 }
 
-/// Of all GPUs together, by stage.
+/// The times of all GPUs together, by stage.
 std::vector<StageTime> stage_times_of(const std::vector<LayerStudy*>& devices) {
   std::vector<StageTime> all;
   for (const LayerStudy* const device : devices)

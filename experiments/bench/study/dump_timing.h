@@ -34,7 +34,7 @@ struct DumpTiming {
 DumpTiming time_study(const std::string& path, const std::string& folder, const StudyBenchOptions& options,
                       std::int64_t queries = 0);
 
-/// Also the times to read the file, and the bandwidth of the GPU.
+/// As time_study(), and also measures the times to read the file and the bandwidth of the GPU.
 DumpTiming time_dump(const std::string& path, const std::string& folder, const StudyBenchOptions& options);
 
 }  // namespace attest

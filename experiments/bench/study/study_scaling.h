@@ -10,7 +10,8 @@
 
 namespace attest {
 
-/// Steps of four from `minimum` up to `maximum`, which is one of them; `maximum` alone if it is less.
+/// Numbers from `minimum` up to `maximum`, each four times the one before; the last is `maximum`. If it is below
+/// `minimum`, it stands alone.
 std::vector<std::int64_t> scaling_steps(std::int64_t minimum, std::int64_t maximum);
 inline constexpr std::int64_t kMinScalingTokens = 4096, kMinScalingQueries = 4;
 

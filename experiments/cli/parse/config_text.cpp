@@ -107,7 +107,7 @@ class Entries {
     return typed.substr(typed.starts_with('+') ? 1 : 0);
   }
 
-  /// Columns count characters of UTF-8.
+  /// The place of a position in the text. Its columns count characters of UTF-8.
   std::size_t offset(const toml::source_position& position) const {
     std::size_t at = lines_.at(position.line - 1);
     for (unsigned column = 1; column < position.column && at < text_.size(); ++column) do

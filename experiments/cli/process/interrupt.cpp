@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kInterruptedExitCode = 130;
 
-/// From the first signal to the end of the process: a second, less what the end itself takes.
+/// The time from the first signal to the end of the process: a second, less what the end itself takes.
 constexpr timespec kGrace{.tv_sec = 0, .tv_nsec = 850'000'000};
 
 std::atomic<bool> flag_wanted{false}, interrupted{false};
@@ -28,7 +28,7 @@ struct LastWords {
   std::string sentence = "interrupted";
 };
 
-/// Never destroyed: the thread that ends the process may use it while main returns.
+/// They are never destroyed: the thread that ends the process may use them while main returns.
 LastWords& last_words() {
   static LastWords& only = *new LastWords;
   return only;
@@ -75,7 +75,7 @@ void end_on_signals() {
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&attributes, std::size_t{256} << 10);
   pthread_t thread{};
-  // Without the thread the signals end the process as they do by default.
+  // Where the thread cannot be started, the signals end the process as they do by default.
   if (pthread_create(&thread, &attributes, wait_for_signals, nullptr) != 0)
     pthread_sigmask(SIG_UNBLOCK, &awaited, nullptr);
   pthread_attr_destroy(&attributes);
