@@ -204,8 +204,12 @@ std::vector<std::size_t> drawn_rows(const Figure& figure, const Series& series) 
   const std::vector<double>& x = figure.data.numbers(series.x);
   const std::vector<double>& y = figure.data.numbers(series.y);
   std::vector<std::size_t> rows;
-  for (std::size_t row = 0; row < curves.size(); ++row)
-    if (CurveName(curves[row]) == series.curve && std::isfinite(x[row]) && std::isfinite(y[row])) rows.push_back(row);
+  bool of_curve = false;
+  for (std::size_t row = 0; row < curves.size(); ++row) {
+    // The rows of a curve are consecutive: its name is made fit once.
+    if (row == 0 || curves[row] != curves[row - 1]) of_curve = CurveName(curves[row]) == series.curve;
+    if (of_curve && std::isfinite(x[row]) && std::isfinite(y[row])) rows.push_back(row);
+  }
   return rows;
 }
 

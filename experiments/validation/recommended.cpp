@@ -112,7 +112,7 @@ const Json& fallback_of(const Json& layer, const Json& otherwise) {
   return layer.contains("default") ? layer["default"] : otherwise;
 }
 
-/// Reads the candidates that a layer or KV head has.
+/// Reads those of the candidates that some layer or KV head has.
 void read_candidates(const JsonPlace& list, Recommended& found) {
   for (const JsonPlace& one : list.elements()) {
     if (std::ranges::count(found.settings, one["candidate"].text()) == 0) continue;
