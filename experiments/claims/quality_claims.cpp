@@ -31,8 +31,23 @@ struct CurveQuestion {
   const char* run_options;
 };
 
-/// The two selectors at every matched number that is a setting of one of them and within the range of both, in the
-/// layers that are dense in neither; sample by sample.
+/// The numbers that are a setting of one of the curves and within the range of both.
+std::set<double> matched_numbers(const QualityCurve& ours, const QualityCurve& theirs, const CurveQuestion& q) {
+  std::set<double> numbers;
+  for (const QualityCurve* one : {&ours, &theirs})
+    for (const QualityPoint& point : one->points)
+      if (value_at(ours, q.at(point), q.at, q.value) && value_at(theirs, q.at(point), q.at, q.value))
+        numbers.insert(q.at(point));
+  return numbers;
+}
+
+/// By how much the first curve is better at a matched number; nothing outside of the range of one of the two.
+std::optional<double> gain(const QualityCurve& ours, const QualityCurve& theirs, double at, const CurveQuestion& q) {
+  const auto x = value_at(ours, at, q.at, q.value), y = value_at(theirs, at, q.at, q.value);
+  return x && y ? std::optional((q.higher_is_better ? 1 : -1) * (*x - *y)) : std::nullopt;
+}
+
+/// Compares two selectors sample by sample at every matched number, in the layers that are dense in neither.
 ClaimResult compare_curves(const ModelStudy& study, const CurveQuestion& q) {
   const PooledSelector *first = first_selector(study, q.first), *second = first_selector(study, q.second);
   if (!first || !second)
@@ -42,25 +57,16 @@ ClaimResult compare_curves(const ModelStudy& study, const CurveQuestion& q) {
     return quality_curve(study, selector, dense, sample, kNoIntervals);
   };
   const QualityCurve ours = curve(*first, {}), theirs = curve(*second, {});
-  std::set<double> points;
-  for (const QualityCurve* one : {&ours, &theirs})
-    for (const QualityPoint& point : one->points)
-      if (value_at(ours, q.at(point), q.at, q.value) && value_at(theirs, q.at(point), q.at, q.value))
-        points.insert(q.at(point));
+  const std::set<double> points = matched_numbers(ours, theirs, q);
   if (points.empty())
     return {.evidence = fmt::format("{} and {} have no {} in common", q.first, q.second, q.matched),
             .run_options = q.run_options};
-  const double sign = q.higher_is_better ? 1 : -1;
-  const auto gain = [&](const QualityCurve& a, const QualityCurve& b, double at) -> std::optional<double> {
-    const auto x = value_at(a, at, q.at, q.value), y = value_at(b, at, q.at, q.value);
-    return x && y ? std::optional(sign * (*x - *y)) : std::nullopt;
-  };
   std::vector<SampleNumbers> parts(points.size());
   for (const SampleKey& sample : study.sample_keys()) {
     const QualityCurve a = curve(*first, sample), b = curve(*second, sample);
     std::size_t part = 0;
     for (const double at : points) {
-      if (const auto found = gain(a, b, at)) parts[part][sample] = *found;
+      if (const auto found = gain(a, b, at, q)) parts[part][sample] = *found;
       ++part;
     }
   }
@@ -71,7 +77,7 @@ ClaimResult compare_curves(const ModelStudy& study, const CurveQuestion& q) {
       parts.size() == points.size()
           ? ""
           : fmt::format(" ({} reached by fewer than {} samples)", points.size() - parts.size(), kFewestClusters);
-  const auto won = std::ranges::count_if(points, [&](double at) { return *gain(ours, theirs, at) >= 0; });
+  const auto won = std::ranges::count_if(points, [&](double at) { return *gain(ours, theirs, at, q) >= 0; });
   const double shown = *std::next(points.begin(), static_cast<std::ptrdiff_t>(points.size() / 2));
   return {.verdict = judged.verdict,
           .evidence = fmt::format(

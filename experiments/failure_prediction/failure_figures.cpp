@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "analysis/outcomes/combination.h"
 #include "analysis/statistics/alarm.h"
@@ -33,13 +34,55 @@ std::vector<std::size_t> drawn_predictors(const OutcomeStudy& study) {
 
 LineStyle chance_style() { return {.colour = kMutedInk, .dash = "(6,4)", .line_width = 0.7}; }
 
+/// Whether the predictor is a combination, whose value is a chance of failure.
+bool is_chance(const Predictor& predictor) { return find_combination(predictor.name) != nullptr; }
+
 Axis value_axis(const Predictor& predictor) {
   Axis axis{.label = "its value"};
   if (predictor.scale == Predictor::Scale::deficit) axis.scale = Scale::deficit;
   if (predictor.scale == Predictor::Scale::logarithmic) axis.scale = Scale::logarithmic;
-  if (find_combination(predictor.name) != nullptr)
-    axis = {.label = "chance of failure (%)", .factor = kPerCent, .low = 0, .high = kPerCent};
+  if (is_chance(predictor)) axis = {.label = "chance of failure (%)", .factor = kPerCent, .low = 0, .high = kPerCent};
   return axis;
+}
+
+/// Adds a row for each bin of the predictor's values.
+void add_bins(const OutcomeStudy& study, std::size_t p, const std::vector<std::size_t>& runs, Table& table) {
+  constexpr std::size_t kMaxBins = 10;
+  constexpr double kConfidence = 0.95;
+  const Predictor& predictor = study.all.predictors[p];
+  std::vector<double> values;
+  std::vector<bool> failed;
+  for (const ScoredOutcome& outcome : scored(study.all, p, runs)) {
+    values.push_back(predictor.value(outcome.score));
+    failed.push_back(outcome.failed);
+  }
+  for (const CalibrationBin& bin : calibration_bins(values, failed, kMaxBins)) {
+    const ShareInterval share = clopper_pearson(bin.failures, bin.runs, kConfidence);
+    table.add_row({predictor.name, bin.median, bin.low, bin.high, static_cast<double>(bin.runs),
+                   static_cast<double>(bin.failures), static_cast<double>(bin.failures) / static_cast<double>(bin.runs),
+                   share.low, share.high});
+  }
+}
+
+Panel calibration_panel(const Predictor& predictor, std::size_t index) {
+  Panel panel{.title = panel_title(index, predictor.name),
+              .x = value_axis(predictor),
+              .y = {.label = "failed (%)", .factor = kPerCent, .low = 0, .high = kPerCent},
+              .series = {}};
+  panel.series.push_back({.curve = predictor.name,
+                          .title = {},
+                          .x = "value",
+                          .y = "failed",
+                          .bands = {{.low = "failed_low", .high = "failed_high", .opacity = 0, .bars = true}},
+                          .style = line_style(0)});
+  if (is_chance(predictor))
+    panel.series.push_back({.curve = kChance,
+                            .title = "as predicted",
+                            .x = "value",
+                            .y = "failed",
+                            .style = chance_style(),
+                            .mark = Mark::plain});
+  return panel;
 }
 
 }  // namespace
@@ -108,8 +151,7 @@ std::vector<CalibrationBin> calibration_bins(const std::vector<double>& values, 
 }
 
 Figure calibration_figure(const OutcomeStudy& study) {
-  constexpr std::size_t kMaxBins = 10, kMaxPanels = 6;
-  constexpr double kConfidence = 0.95;
+  constexpr std::size_t kMaxPanels = 6;
   Figure figure{.name = "failure_prediction_calibration",
                 .note = "bars: 95 % intervals as if runs were independent",
                 .data = Table({{.name = kCurveColumn, .kind = kText},
@@ -121,52 +163,20 @@ Figure calibration_figure(const OutcomeStudy& study) {
                                {.name = "failed"},
                                {.name = "failed_low"},
                                {.name = "failed_high"}})};
-  const std::vector<std::size_t> runs = all_runs(study);
+  const std::vector<std::size_t> runs = all_runs(study), drawn = drawn_predictors(study);
   bool has_chances = false;
-  for (const std::size_t p : drawn_predictors(study)) {
-    if (figure.panels.size() == kMaxPanels) break;
-    const Predictor& predictor = study.all.predictors[p];
-    std::vector<double> values;
-    std::vector<bool> failed;
-    for (const ScoredOutcome& outcome : scored(study.all, p, runs)) {
-      values.push_back(predictor.value(outcome.score));
-      failed.push_back(outcome.failed);
-    }
-    for (const CalibrationBin& bin : calibration_bins(values, failed, kMaxBins)) {
-      const ShareInterval share = clopper_pearson(bin.failures, bin.runs, kConfidence);
-      figure.data.add_row({predictor.name, bin.median, bin.low, bin.high, static_cast<double>(bin.runs),
-                           static_cast<double>(bin.failures),
-                           static_cast<double>(bin.failures) / static_cast<double>(bin.runs), share.low, share.high});
-    }
-    Panel panel{.title = panel_title(figure.panels.size(), predictor.name),
-                .x = value_axis(predictor),
-                .y = {.label = "failed (%)", .factor = kPerCent, .low = 0, .high = kPerCent},
-                .series = {}};
-    panel.series.push_back({.curve = predictor.name,
-                            .title = {},
-                            .x = "value",
-                            .y = "failed",
-                            .bands = {{.low = "failed_low", .high = "failed_high", .opacity = 0, .bars = true}},
-                            .style = line_style(0)});
-    if (find_combination(predictor.name) != nullptr) {
-      has_chances = true;
-      panel.series.push_back({.curve = kChance,
-                              .title = "as predicted",
-                              .x = "value",
-                              .y = "failed",
-                              .style = chance_style(),
-                              .mark = Mark::plain});
-    }
-    figure.panels.push_back(std::move(panel));
+  for (const std::size_t p : std::span(drawn).first(std::min(kMaxPanels, drawn.size()))) {
+    add_bins(study, p, runs, figure.data);
+    figure.panels.push_back(calibration_panel(study.all.predictors[p], figure.panels.size()));
+    has_chances |= is_chance(study.all.predictors[p]);
   }
   if (has_chances)
     for (const double end : {0.0, 1.0})
       figure.data.add_row({kChance, end, end, end, std::nan(""), std::nan(""), end, std::nan(""), std::nan("")});
   figure.columns = 2;
   figure.panel_height_in = 1.2;
-  const std::size_t predictors = drawn_predictors(study).size();
   const std::string left =
-      predictors > kMaxPanels ? fmt::format(" The first {} of {} predictors.", kMaxPanels, predictors) : "";
+      drawn.size() > kMaxPanels ? fmt::format(" The first {} of {} predictors.", kMaxPanels, drawn.size()) : "";
   figure.caption = fmt::format(
       "Share of failed runs by bins of a predictor, at the bin's median; {}. {} Bins hold about equal numbers of runs. "
       "Bars: exact binomial intervals (Clopper and Pearson, 95 %), which take runs for independent; those of one "

@@ -28,6 +28,26 @@ auto curve_order(const KernelPoint& p) {
                     p.setting.kind, p.setting.value);
 }
 
+/// The curves of all methods but the baselines. kernel_latency has the most: they come first and take the first
+/// colours.
+std::vector<std::string> curves_of(std::vector<KernelPoint> latencies, std::vector<KernelPoint> others) {
+  std::vector<std::string> curves;
+  for (std::vector<KernelPoint>* const points : {&latencies, &others}) {
+    std::ranges::stable_sort(*points, {}, curve_order);
+    for (const KernelPoint& point : *points)
+      if (!is_baseline(point.method) && std::ranges::count(curves, curve_text(point)) == 0)
+        curves.push_back(curve_text(point));
+  }
+  return curves;
+}
+
+std::pair<std::int64_t, std::int64_t> lengths_of(const std::vector<KernelPoint>& points) {
+  std::pair<std::int64_t, std::int64_t> lengths = {std::numeric_limits<std::int64_t>::max(), 0};
+  for (const KernelPoint& point : points)
+    lengths = {std::min(lengths.first, point.length), std::max(lengths.second, point.length)};
+  return lengths;
+}
+
 }  // namespace
 
 std::vector<KernelPoint> KernelStudy::pooled(const std::function<bool(const KernelMeasurement&)>& is_wanted) const {
@@ -94,14 +114,14 @@ std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& pat
 
   const std::vector<std::string> hashes = content_hashes(paths, 1);
   std::map<std::string, int> gpus, files;
-  std::vector<KernelPoint> all, others;  // kernel_latency has the most curves: it takes the first colours
+  std::vector<KernelPoint> latencies, others;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const auto same = static_cast<std::size_t>(std::ranges::find(hashes, hashes[i]) - hashes.begin());
     if (same < i) throw UsageError(fmt::format("{} and {} hold the same bench", paths[same], paths[i]));
     studies[i].file_ = fmt::format("{} ({})", fs::path(paths[i]).filename().string(), hashes[i]);
     ++gpus[studies[i].report_.machine.gpu];
     ++files[fs::path(paths[i]).stem().string()];
-    std::ranges::copy(studies[i].points("kernel_latency"), std::back_inserter(all));
+    std::ranges::copy(studies[i].points("kernel_latency"), std::back_inserter(latencies));
     const std::vector<KernelPoint> mine = studies[i].pooled([](const KernelMeasurement&) { return true; });
     if (mine.size() > kMaxPoints)
       throw InputError(
@@ -110,16 +130,8 @@ std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& pat
                       paths[i], mine.size(), kMaxPoints));
     others.insert(others.end(), mine.begin(), mine.end());
   }
-  std::pair<std::int64_t, std::int64_t> lengths = {std::numeric_limits<std::int64_t>::max(), 0};
-  for (const KernelPoint& point : all)
-    lengths = {std::min(lengths.first, point.length), std::max(lengths.second, point.length)};
-  std::ranges::stable_sort(all, {}, curve_order);
-  std::ranges::stable_sort(others, {}, curve_order);
-  all.insert(all.end(), others.begin(), others.end());
-  std::vector<std::string> curves;
-  for (const KernelPoint& point : all)
-    if (!is_baseline(point.method) && std::ranges::count(curves, curve_text(point)) == 0)
-      curves.push_back(curve_text(point));
+  const std::vector<std::string> curves = curves_of(latencies, others);
+  const std::pair<std::int64_t, std::int64_t> lengths = lengths_of(latencies);
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const std::string& gpu = studies[i].report_.machine.gpu;
     const std::string file = fs::path(paths[i]).stem().string();
