@@ -35,7 +35,7 @@ class StagedFolder {
 
   std::filesystem::path target_;
   std::vector<std::filesystem::path> made_;  ///< the target and parents that were missing, the innermost first
-  std::optional<Cleanup> target_cleanup_;  ///< before the scratch folder's, which must be removed first
+  std::optional<Cleanup> target_cleanup_;    ///< before the scratch folder's, which must be removed first
   std::optional<TemporaryFolder> temporary_;
 };
 
