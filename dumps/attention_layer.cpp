@@ -8,7 +8,7 @@
 namespace attest {
 
 void select_queries(AttentionLayer& layer, std::span<const std::size_t> which) {
-  if (layer.query_positions.empty() && which.empty()) return;  // there are no rows, of which sizes could be told
+  if (layer.query_positions.empty() && which.empty()) return;  // sizes of rows are told from the rows
   const std::size_t row = static_cast<std::size_t>(layer.shape.num_query_heads) *
                           static_cast<std::size_t>(layer.shape.head_dim) * size_of(layer.element_type);
   std::vector<std::int64_t> positions(which.size());

@@ -17,7 +17,7 @@ namespace attest {
 class KvSource;
 class LayerStore;
 
-/// Bytes of one token in a quantised cache; 0: 16 bits for each channel.
+/// Bytes that one token takes in a quantised cache; 0: 16 bits for each channel.
 struct StoredBytes {
   double key = 0;
   double value = 0;  ///< read without its key
@@ -32,7 +32,7 @@ struct KvShape {
 
   double key_bytes() const { return stored.key > 0 ? stored.key : 2.0 * head_dim; }
   double value_bytes() const { return stored.value > 0 ? stored.value : 2.0 * value_dim; }
-  /// Of a value whose key is read, too.
+  /// Bytes of a value whose key is read as well.
   double value_bytes_beside_key() const { return values_in_keys ? 0 : value_bytes(); }
   double token_bytes() const { return key_bytes() + value_bytes_beside_key(); }
 };

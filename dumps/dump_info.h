@@ -18,7 +18,7 @@ namespace attest {
 /// bound, so that the results of every dump can be read.
 inline constexpr std::int64_t kLargestCount = std::numeric_limits<std::int32_t>::max();
 
-/// The array that holds gradients by the outputs of a layer, at several scales of them.
+/// The array of gradients with respect to a layer's outputs, at several scales of the outputs.
 inline constexpr std::string_view kOutputGradient = "output_gradient";
 
 /// Names of arrays that are stored, and read only on demand.
@@ -35,7 +35,7 @@ struct SampleInfo : SampleTokens {
   std::string document;                       ///< what it was made of, where samples share that; empty: not recorded
   std::optional<std::int64_t> prompt_length;  ///< tokens of the prompt; the rest were decoded
   std::vector<std::string> span_labels;       ///< [S], or empty when the dump has none
-  std::vector<float> margin;                  ///< [N] logits of the answer's tokens over the next; or empty
+  std::vector<float> margin;                  ///< [N] logit of the answer's token minus the largest other; or empty
   ArrayNames arrays;                          ///< "tokens", "answer_token"
   std::vector<int> layers;                    ///< layer numbers present, ascending
 };
@@ -44,7 +44,7 @@ struct SampleInfo : SampleTokens {
 struct DumpInfo : ModelAttention {
   std::string path;
   std::int64_t file_bytes = 0;
-  std::int64_t stored_bytes = 0;  ///< of them on disk; fewer if the file is sparse
+  std::int64_t stored_bytes = 0;  ///< bytes on disk; fewer than file_bytes if the file is sparse
   std::string model;
   int num_layers = 0;               ///< of the model; a dump may hold fewer
   std::string rope;                 ///< JSON of the rotary parameters; empty: not recorded

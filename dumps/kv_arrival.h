@@ -17,9 +17,9 @@ class KvArrival {
  public:
   /// A new layer, of which nothing has arrived: bytes of k and of v per KV head.
   void begin(int num_heads, std::size_t key_bytes, std::size_t value_bytes);
-  /// Bytes [offset, offset + bytes) of a tensor are there; each byte is told once.
+  /// Bytes [offset, offset + bytes) of a tensor have arrived. Each byte is reported once.
   void add(KvTensor tensor, std::size_t offset, std::size_t bytes);
-  /// Nothing more comes: all is there, or reading has failed.
+  /// Nothing more comes: everything has arrived, or reading has failed.
   void end();
 
   struct State {

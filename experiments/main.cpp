@@ -32,7 +32,8 @@ enum ExitCode : int {
 
 int fail(const std::string& sentence, ExitCode code) {
   constexpr std::size_t kMaxBytes = 8000;
-  // In one piece, because ranks write to one terminal. The sentence may have names from files, of any length.
+  // The sentence is written in one piece, because ranks write to one terminal. It may have names from files, of any
+  // length.
   std::cerr << line_prefix() + "attest: " + excerpt(sentence, kMaxBytes) + "\n";
   return code;
 }

@@ -11,6 +11,8 @@
 #include <limits>
 #include <set>
 
+#include "plots/utf8.h"
+
 namespace attest {
 namespace {
 
@@ -131,8 +133,8 @@ std::vector<Tic> linear_tics(const Axis& axis, Range range, const TicSpace& spac
   return tics;
 }
 
-/// Of every `every`-th decade: that of 1 is among them, or `from_end` the lowest whose 1 is in the range, which may
-/// begin with a margin below it.
+/// The digits in every `every`-th decade. The decade of 1 is among these; with `from_end`, the lowest decade whose 1 is
+/// in the range. The range may begin with a margin below that.
 std::vector<double> digits_per_decade(Range range, const std::vector<int>& digits, int every, bool from_end) {
   std::vector<double> values;
   const double low = std::log10(range.low);
@@ -146,7 +148,7 @@ std::vector<double> digits_per_decade(Range range, const std::vector<int>& digit
   return values;
 }
 
-/// The densest of the usual digits that fit; over a fraction of a decade, evenly spaced values.
+/// The densest of the usual digits that fit. Over a fraction of a decade, the values are evenly spaced.
 std::vector<Tic> logarithmic_tics(const Axis& axis, Range range, const TicSpace& space) {
   if (!(range.low > 0) || !std::isfinite(range.high)) return {};
   constexpr std::size_t kMax = 8;
@@ -192,10 +194,6 @@ std::size_t label_characters(const Tic& tic) {
   return characters(tic.label) + (has_sign ? 1 : 0);
 }
 
-std::size_t characters(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 const Axis& axis_of(const Panel& panel, AxisOf which) {
   if (which == AxisOf::colour) return panel.colour.value();
   return which == AxisOf::x ? panel.x : panel.y;
@@ -206,8 +204,12 @@ std::vector<std::size_t> drawn_rows(const Figure& figure, const Series& series) 
   const std::vector<double>& x = figure.data.numbers(series.x);
   const std::vector<double>& y = figure.data.numbers(series.y);
   std::vector<std::size_t> rows;
-  for (std::size_t row = 0; row < curves.size(); ++row)
-    if (CurveName(curves[row]) == series.curve && std::isfinite(x[row]) && std::isfinite(y[row])) rows.push_back(row);
+  bool of_curve = false;
+  for (std::size_t row = 0; row < curves.size(); ++row) {
+    // The rows of a curve are consecutive: its name is made fit once.
+    if (row == 0 || curves[row] != curves[row - 1]) of_curve = CurveName(curves[row]) == series.curve;
+    if (of_curve && std::isfinite(x[row]) && std::isfinite(y[row])) rows.push_back(row);
+  }
   return rows;
 }
 

@@ -9,9 +9,6 @@
 
 namespace attest {
 
-/// Characters of UTF-8, counted by their first bytes.
-std::size_t characters(const std::string& text);
-
 struct Range {
   double low = 0;
   double high = 1;
@@ -37,28 +34,29 @@ const Axis& axis_of(const Panel& panel, AxisOf which);
 /// Rows of the table that belong to a curve and have finite x and y.
 std::vector<std::size_t> drawn_rows(const Figure& figure, const Series& series);
 
-/// The value in the units of the axis: the number that is drawn.
+/// The number that is drawn for a value, in the units of the axis.
 double shown_value(const Axis& axis, double value);
 
-/// Shown values below this are drawn at it.
+/// The floor: shown values below it are drawn at it.
 std::optional<double> axis_floor(const Figure& figure, const Panel& panel, AxisOf which);
 
-/// Range of shown values: as given, else that of the data of all series, with a margin. The y axis also covers bands,
-/// both cover reference lines.
+/// The range of shown values: as given, else that of the data of all series, with a margin. The y axis also covers
+/// bands, and both axes cover reference lines.
 Range axis_range(const Figure& figure, const Panel& panel, AxisOf which);
 
 // Inches, of text of 7 pt.
 inline constexpr double kTicCharacterWidth = 0.055;  ///< of a digit, of which tic labels are made
 inline constexpr double kLineHeight = 0.11;
 
-/// What the labels of an axis may take of its length.
+/// The room of an axis for the labels of its tics.
 struct TicSpace {
   double length_in = 1;
   double character_in = kTicCharacterWidth;  ///< along the axis; 0 if labels stand beside a vertical axis
   double line_in = kLineHeight;
 };
 
-/// Labelled tics that do not touch. Whole numbers: the values of the data if there are few, else round numbers.
+/// Labelled tics that do not touch. An axis of whole numbers has the values of the data if these are few, else round
+/// numbers.
 std::vector<Tic> axis_tics(const Figure& figure, const Panel& panel, AxisOf which, const TicSpace& space);
 
 }  // namespace attest

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <utility>
 
 namespace attest {
@@ -57,11 +58,16 @@ constexpr std::array<Replacement, 29> kLatex = {{{"\\", "\\textbackslash{}"},
                                                  {"…", "\\ldots{}"},
                                                  {"·", "$\\cdot$"}}};
 
-/// `meaning`: characters that get a backslash.
+/// `meaning`: characters that get a backslash; an underscore at the edge of a word gets one anyhow.
 std::string markdown(std::string_view text, std::string_view meaning) {
+  const auto is_letter = [&](std::size_t i) {
+    return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
+  };
   std::string escaped;
-  for (const char c : text) {
-    if (meaning.find(c) != meaning.npos) escaped += '\\';
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool in_word = i > 0 && is_letter(i - 1) && is_letter(i + 1);
+    if (meaning.find(c) != meaning.npos || (c == '_' && !in_word)) escaped += '\\';
     escaped += c == '\n' || c == '\r' ? ' ' : c;
   }
   return escaped;
@@ -94,8 +100,8 @@ Html html_text(std::string_view text) { return Html::fit(replaced(text, kHtml));
 
 Latex latex_text(std::string_view text) { return Latex::fit(replaced(text, kLatex)); }
 
-Markdown markdown_text(std::string_view text) { return Markdown::fit(markdown(text, "\\<[]`")); }
+Markdown markdown_text(std::string_view text) { return Markdown::fit(markdown(text, "\\<[]`&*")); }
 
-Markdown markdown_cell(std::string_view text) { return Markdown::fit(markdown(text, "\\<[]`|*_")); }
+Markdown markdown_cell(std::string_view text) { return Markdown::fit(markdown(text, "\\<[]`&*|_")); }
 
 }  // namespace attest

@@ -1,5 +1,5 @@
-// Text in a language that somebody else reads: gnuplot, HTML, Markdown, LaTeX. Its type says that nothing of a file is
-// in it but what a function of the language made fit for it.
+// Text in a language that another program reads: gnuplot, HTML, Markdown, LaTeX. Each language has a type, so that text
+// from files gets in only through a function that makes it fit for the language.
 #pragma once
 
 #include <fmt/core.h>
@@ -21,7 +21,7 @@ class Code {
   template <std::size_t n>
   Code(const char (&literal)[n]) : text_(literal) {}
 
-  /// For the functions of the language alone: `text` is fit for it.
+  /// For the functions of the language alone. `text` is fit for it.
   static Code fit(std::string text) {
     Code code;
     code.text_ = std::move(text);
@@ -41,7 +41,7 @@ class Code {
   std::string text_;
 };
 
-/// What a pattern of a language may be filled with.
+/// The types with which a pattern of a language may be filled.
 template <class Value, class Language>
 concept FitFor = std::same_as<Value, Code<Language>> || std::integral<Value> || std::floating_point<Value>;
 
@@ -85,15 +85,16 @@ std::string on_one_line(std::string text);
 /// `text` as a string constant. Control characters become spaces; nothing in it is interpreted.
 Gnuplot gnuplot_text(std::string_view text);
 
-/// For the content of an element, and for an attribute in double quotes.
+/// Text for the content of an element, and for an attribute in double quotes.
 Html html_text(std::string_view text);
 
 /// Characters with a meaning are escaped; Greek letters and signs that its fonts lack are written as commands.
 Latex latex_text(std::string_view text);
 
-/// For a paragraph: what would begin a tag, a link or code is escaped, and line breaks are spaces.
+/// Text for a paragraph. What would begin a tag, a link, code, emphasis or an entity is escaped; line breaks become
+/// spaces.
 Markdown markdown_text(std::string_view text);
-/// For a cell of a table, where emphasis is escaped, too.
+/// Text for a cell of a table: bars and all underscores are escaped, too.
 Markdown markdown_cell(std::string_view text);
 
 }  // namespace attest

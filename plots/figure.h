@@ -64,8 +64,8 @@ enum class Scale : std::uint8_t {
   linear,
   logarithmic,
   binary,  ///< logarithmic, with tics at powers of two: 512, 4K, 64K, 1M
-  /// For a quality v that is at most 1: 1 - v on a logarithmic axis, the best end at the top or right. The tics are
-  /// qualities: 0.9, 0.99, 0.999.
+  /// An axis for a quality v that is at most 1: it shows 1 - v logarithmically, with the best end at the top or right.
+  /// The tics are qualities: 0.9, 0.99, 0.999.
   deficit,
 };
 
@@ -124,8 +124,8 @@ inline const std::vector<std::string> kDefaultFormats = {"pdf", "svg", "png"};
 /// "pdf svg": as the script takes them.
 std::string format_words(const std::vector<std::string>& formats);
 
-/// The script. It reads NAME.csv from the folder in which it runs, and writes NAME.<format> for each word of the
-/// variable `formats`. Throws std::logic_error when a series names a column that the table does not have.
+/// The gnuplot script. It reads NAME.csv from the folder in which it runs, and writes NAME.<format> for each word of
+/// the variable `formats`. Throws std::logic_error when a series names a column that the table does not have.
 Gnuplot gnuplot_script(const Figure& figure, const PageStyle& page = {});
 
 /// Writes NAME.csv and NAME.gp into `folder`. Throws std::system_error when they cannot be written.

@@ -1,152 +1,18 @@
-// Computes margins, frames and the places of the legend's entries.
+// Computes margins and the places of frames, titles and labels.
 #include "plots/figure_layout.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "plots/axis.h"
+#include "plots/figure_legend.h"
+#include "plots/layout_lengths.h"
+#include "plots/text_lines.h"
 
 namespace attest {
 namespace {
-
-// Inches, of text of 7 pt; text_scale() says how much larger a page's is. Widths of characters were measured on
-// pictures.
-constexpr double kTitleHeight = 0.16;            // a panel's title and the space around it
-constexpr double kXLabels = 0.33;                // what tic labels and axis label take below a frame
-constexpr double kYLabel = 0.13;                 // what the rotated axis label takes beside the tic labels
-constexpr double kTicGap = 0.08;                 // between a tic's label and the frame
-constexpr double kGap = 0.09;                    // between whatever else would touch, and at the edge of the page
-constexpr double kColourBar = 0.14;              // the bar beside a heat map, with its gap to the frame
-constexpr double kLegendRow = 0.118;             // from one row of the legend to the next
-constexpr double kNoteHeight = 0.15;             // a note of one line and the space around it
-constexpr double kCharacterWidth = 0.056;        // of letters, in legend and notes
-constexpr double kLabelCharacterWidth = 0.0535;  // of letters of titles and axis labels, which may come closer
-constexpr double kXLabelCentre = 0.24;           // from the frame to the middle of the axis label
-constexpr double kLegendLine = 0.22;             // the sample line before a title of the legend
-constexpr double kLegendSample = 0.36;           // that line and the spaces around it
-
-/// How many characters fit on a line across the page beside `taken` inches (at 7 pt) of something else.
-std::size_t characters_of_line(const FigureLayout& layout, double taken) {
-  return static_cast<std::size_t>(std::max(8.0, (layout.width_in / layout.text_scale - taken) / kCharacterWidth));
-}
-
-/// The first `maximum` characters, and the rest.
-std::pair<std::string, std::string> split(const std::string& text, std::size_t maximum) {
-  std::size_t count = 0, at = 0;
-  while (at < text.size() && !((text[at] & 0xC0) != 0x80 && ++count > maximum)) ++at;
-  return {text.substr(0, at), text.substr(at)};
-}
-
-/// A title that is longer than a line of the legend is cut and gets an ellipsis.
-std::string cut_to_line(const std::string& title, const FigureLayout& layout) {
-  const std::size_t maximum = characters_of_line(layout, kLegendSample + kGap);
-  return characters(title) <= maximum ? title : split(title, maximum - 1).first + "\u2026";
-}
-
-/// Lines of at most `maximum` characters, broken at spaces where there are any.
-std::vector<std::string> lines_of(std::string text, std::size_t maximum) {
-  std::vector<std::string> lines;
-  while (characters(text) > maximum) {
-    auto [line, rest] = split(text, maximum);
-    if (const std::size_t space = line.rfind(' '); !rest.starts_with(' ') && space != line.npos && space > 0) {
-      rest = line.substr(space) + rest;
-      line.resize(space);
-    }
-    lines.push_back(line);
-    text = rest.substr(rest.starts_with(' ') ? 1 : 0);
-  }
-  if (!text.empty()) lines.push_back(text);
-  return lines;
-}
-
-/// The texts below or above the panels of a row in lines that stay on the page and do not meet. `centres`: of the
-/// panels, inches.
-std::vector<std::vector<std::string>> row_of_lines(const std::vector<std::string>& texts,
-                                                   const std::vector<double>& centres, const FigureLayout& layout) {
-  const double character = kLabelCharacterWidth * layout.text_scale;
-  const auto width = [&](const std::vector<std::string>& lines) {
-    std::size_t longest = 0;
-    for (const std::string& line : lines) longest = std::max(longest, characters(line));
-    return static_cast<double>(longest) * character;
-  };
-  const auto fit = [&](std::size_t i, double room) {
-    return lines_of(texts[i], static_cast<std::size_t>(std::max(4.0, room / character)));
-  };
-  std::vector<std::vector<std::string>> lines;
-  for (std::size_t i = 0; i < texts.size(); ++i)
-    lines.push_back(fit(i, 2 * std::min(centres[i], layout.width_in - centres[i])));
-  for (std::size_t i = 0; i + 1 < texts.size(); ++i)
-    if (const double apart = centres[i + 1] - centres[i]; width(lines[i]) + width(lines[i + 1]) > 2 * apart)
-      for (const std::size_t own : {i, i + 1})
-        if (width(lines[own]) > apart - character) lines[own] = fit(own, apart - character);
-  return lines;
-}
-
-int rows_of_panels(const Figure& figure) {
-  return (static_cast<int>(figure.panels.size()) + figure.columns - 1) / figure.columns;
-}
-
-void add_entries(const Figure& figure, FigureLayout& layout) {
-  bool has_rings = false;
-  std::set<std::string> known;  // whole titles: two may be alike where they are cut
-  for (const Panel& panel : figure.panels) {
-    for (const Series& series : panel.series) {
-      const std::vector<std::size_t> rows = drawn_rows(figure, series);
-      if (rows.empty() || series.mark == Mark::cells) continue;
-      if (!series.ring.empty() && !figure.ring_title.empty()) {
-        const std::vector<double>& rings = figure.data.numbers(series.ring);
-        has_rings |= std::ranges::any_of(rows, [&](std::size_t row) { return rings[row] == 1; });
-      }
-      if (!series.title.empty() && known.insert(series.title).second)
-        layout.legend.push_back({.title = cut_to_line(series.title, layout),
-                                 .style = series.style,
-                                 .line = series.mark != Mark::points,
-                                 .marker = series.mark != Mark::plain});
-    }
-  }
-  if (has_rings)
-    layout.legend.push_back({.title = cut_to_line(figure.ring_title, layout), .style = {}, .is_ring = true});
-}
-
-/// The legend's columns, filled from top to bottom.
-struct LegendGrid {
-  int rows = 0;
-  std::vector<double> widths;  ///< inches, of each column
-};
-
-/// As many columns as fit.
-LegendGrid legend_grid(const FigureLayout& layout) {
-  const auto entries = static_cast<int>(layout.legend.size());
-  for (int columns = entries; columns > 0; --columns) {
-    LegendGrid grid{.rows = (entries + columns - 1) / columns, .widths = {}};
-    double total = kGap;
-    for (int first = 0; first < entries; first += grid.rows) {
-      std::size_t longest = 0;
-      for (int i = first; i < std::min(first + grid.rows, entries); ++i)
-        longest = std::max(longest, characters(layout.legend[static_cast<std::size_t>(i)].title));
-      grid.widths.push_back(layout.text_scale * (kLegendSample + kCharacterWidth * static_cast<double>(longest)));
-      total += grid.widths.back();
-    }
-    if (total <= layout.width_in || columns == 1) return grid;
-  }
-  return {};
-}
-
-void place_entries(FigureLayout& layout, const LegendGrid& grid, double top) {
-  if (grid.rows == 0) return;
-  double left = layout.width_in;
-  for (double width : grid.widths) left -= width;
-  left = std::max(kGap / 2, left / 2);
-  for (std::size_t i = 0; i < layout.legend.size(); ++i) {
-    const auto column = static_cast<int>(i) / grid.rows, row = static_cast<int>(i) % grid.rows;
-    if (row == 0 && column > 0) left += grid.widths[static_cast<std::size_t>(column) - 1];
-    layout.legend[i].x = left / layout.width_in;
-    layout.legend[i].y = (top - (row + 0.5) * kLegendRow * layout.text_scale) / layout.height_in;
-  }
-}
 
 /// Width of the longest tic label of a vertical axis.
 double label_width(const Figure& figure, const Panel& panel, AxisOf which, double height_in, double text_scale) {
@@ -173,6 +39,138 @@ double overhang(const Figure& figure, const Panel& panel, bool right, double len
   return maximum;
 }
 
+/// The panels in rows and columns, the last row perhaps not full.
+struct PanelGrid {
+  const Figure& figure;
+  double panel_height;  ///< inches
+  int columns = figure.columns, rows = (static_cast<int>(figure.panels.size()) + columns - 1) / columns;
+
+  std::size_t index_of(int row, int column) const { return static_cast<std::size_t>(row * columns + column); }
+  /// Null where the last row has no panel.
+  const Panel* at(int row, int column) const {
+    const std::size_t index = index_of(row, column);
+    return index < figure.panels.size() ? &figure.panels[index] : nullptr;
+  }
+};
+
+/// Inches across the page.
+struct Columns {
+  std::vector<double> left, right;  ///< [columns] what stands beside a frame
+  std::vector<double> frames;       ///< [columns] left ends of the frames
+  double width = 0;                 ///< of a frame
+};
+
+/// Inches down the page.
+struct Rows {
+  std::vector<double> above, below;  ///< [rows] what stands above and below the frames
+};
+
+/// Makes room for the labels of y axes and for colour bars.
+Columns room_beside_frames(const PanelGrid& grid, double text) {
+  Columns room{.left = std::vector(grid.columns, kGap * text), .right = std::vector(grid.columns, 0.0), .frames = {}};
+  const auto widen = [&](double& side, double fixed, const Panel& panel, AxisOf which) {
+    side = std::max(side, fixed * text + label_width(grid.figure, panel, which, grid.panel_height, text));
+  };
+  for (int row = 0; row < grid.rows; ++row)
+    for (int column = 0; column < grid.columns; ++column) {
+      const Panel* panel = grid.at(row, column);
+      if (panel != nullptr && panel->show_y) widen(room.left[column], kYLabel + kGap / 2, *panel, AxisOf::y);
+      if (panel != nullptr && panel->colour) widen(room.right[column], kColourBar + kGap, *panel, AxisOf::colour);
+    }
+  return room;
+}
+
+/// Adds room for tic labels of x axes, which reach beyond the frames. The frames share the width that is left.
+Columns columns_of(const PanelGrid& grid, const FigureLayout& layout) {
+  const double text = layout.text_scale;
+  Columns columns = room_beside_frames(grid, text);
+  const auto frame_width = [&](double far_right) {
+    return (layout.width_in - std::reduce(columns.left.begin(), columns.left.end()) -
+            std::reduce(columns.right.begin(), columns.right.end()) - far_right) /
+           grid.columns;
+  };
+  double far_right = kGap * text;  // beside the last column, as much as its labels take
+  const double widest = frame_width(far_right);
+  const auto reach = [&](int row, int column, bool to_right) {
+    const Panel* panel = grid.at(row, column);
+    return panel != nullptr && panel->show_x ? overhang(grid.figure, *panel, to_right, widest, text) : 0.0;
+  };
+  for (int row = 0; row < grid.rows; ++row) {
+    far_right = std::max(far_right, reach(row, grid.columns - 1, true));
+    for (int column = 1; column < grid.columns; ++column) {
+      const double labels = reach(row, column - 1, true) + reach(row, column, false);
+      columns.left[column] =
+          std::max(columns.left[column], labels + kTicCharacterWidth * text - columns.right[column - 1]);
+    }
+  }
+  columns.width = frame_width(far_right);
+  double x = 0;
+  for (int column = 0; column < grid.columns; ++column) {
+    x += columns.left[column];
+    columns.frames.push_back(x);
+    x += columns.width + columns.right[column];
+  }
+  return columns;
+}
+
+/// Adds the lines of titles and x labels to the layout, and makes room for them.
+Rows rows_of(const PanelGrid& grid, const Columns& columns, FigureLayout& layout) {
+  const double text = layout.text_scale;
+  Rows rows{.above = std::vector(grid.rows, kTitleHeight * text), .below = std::vector(grid.rows, kGap * text)};
+  const auto add_lines = [&](const std::vector<std::string>& texts, const std::vector<double>& centres,
+                             std::vector<PanelText>& added) {
+    std::size_t most = 1;
+    for (std::vector<std::string>& lines : row_of_lines(texts, centres, layout)) {
+      most = std::max(most, lines.size());
+      added.push_back({.lines = std::move(lines)});
+    }
+    return kLineHeight * text * static_cast<double>(most - 1);
+  };
+  for (int row = 0; row < grid.rows; ++row) {
+    std::vector<std::string> titles, labels;
+    std::vector<double> centres;
+    for (int column = 0; column < grid.columns && grid.at(row, column) != nullptr; ++column) {
+      const Panel& panel = *grid.at(row, column);
+      titles.push_back(panel.title);
+      labels.push_back(panel.show_x ? panel.x.label : "");
+      centres.push_back(columns.frames[static_cast<std::size_t>(column)] + columns.width / 2);
+      if (panel.show_x) rows.below[row] = kXLabels * text;
+    }
+    rows.above[row] += add_lines(titles, centres, layout.titles);
+    rows.below[row] += add_lines(labels, centres, layout.x_labels);
+  }
+  return rows;
+}
+
+/// Places frames, titles and axis labels on a page whose height is known.
+void place_panels(const PanelGrid& grid, const Columns& columns, const Rows& rows, FigureLayout& layout) {
+  const double text = layout.text_scale;
+  double top = layout.height_in;
+  for (int row = 0; row < grid.rows; ++row) {
+    top -= rows.above[row];
+    for (int column = 0; column < grid.columns && grid.at(row, column) != nullptr; ++column) {
+      const double at = columns.frames[static_cast<std::size_t>(column)];
+      layout.panels.push_back({at / layout.width_in, (at + columns.width) / layout.width_in,
+                               (top - grid.panel_height) / layout.height_in, top / layout.height_in});
+      layout.y_label_x.push_back((at - columns.left[column] + kGap / 2 * text + kYLabel * text / 2) / layout.width_in);
+      PanelText &title = layout.titles[grid.index_of(row, column)],
+                &label = layout.x_labels[grid.index_of(row, column)];
+      title.y = (top + kTitleHeight * text / 2) / layout.height_in +
+                layout.line * static_cast<double>(std::max<std::size_t>(title.lines.size(), 1) - 1);
+      label.y = (top - grid.panel_height - kXLabelCentre * text) / layout.height_in;
+    }
+    top -= grid.panel_height + rows.below[row];
+  }
+}
+
+/// Breaks the note into lines. Returns the inches that it takes.
+double add_note(const std::string& note, FigureLayout& layout) {
+  layout.note = lines_of(note, characters_of_line(layout, kGap));
+  return layout.note.empty()
+             ? 0
+             : (kNoteHeight + kLineHeight * static_cast<double>(layout.note.size() - 1)) * layout.text_scale;
+}
+
 }  // namespace
 
 TicSpace FigureLayout::tic_space(std::size_t panel, AxisOf which) const {
@@ -193,97 +191,17 @@ FigureLayout layout_of(const Figure& figure, const PageStyle& page) {
   const LegendGrid legend = legend_grid(layout);
   layout.legend_sample = kLegendLine * text / layout.width_in;
 
-  const PageStyle standard;
-  const double panel_height =
-      figure.panel_height_in * std::sqrt(page.width_in / standard.width_in * std::max(1.0, text));
-  const int columns = figure.columns, rows = rows_of_panels(figure);
-  auto index_of = [&](int row, int column) { return static_cast<std::size_t>(row * columns + column); };
-  auto exists = [&](int row, int column) { return index_of(row, column) < figure.panels.size(); };
-  std::vector<double> left(columns, kGap), right(columns, 0), below(rows, kGap * text);
-  for (int row = 0; row < rows; ++row)
-    for (int column = 0; column < columns; ++column) {
-      if (!exists(row, column)) continue;
-      const Panel& panel = figure.panels[index_of(row, column)];
-      if (panel.show_y)
-        left[column] = std::max(left[column],
-                                kYLabel * text + kGap / 2 + label_width(figure, panel, AxisOf::y, panel_height, text));
-      if (panel.colour)
-        right[column] = std::max(
-            right[column], kColourBar * text + kGap + label_width(figure, panel, AxisOf::colour, panel_height, text));
-      if (panel.show_x) below[row] = kXLabels * text;
-    }
-
-  const auto width_beside = [&](double far_right) {  // of a panel
-    return (layout.width_in - std::reduce(left.begin(), left.end()) - std::reduce(right.begin(), right.end()) -
-            far_right) /
-           columns;
-  };
-  const auto reach = [&](int row, int column, bool to_right, double width) {
-    if (!exists(row, column) || !figure.panels[index_of(row, column)].show_x) return 0.0;
-    return overhang(figure, figure.panels[index_of(row, column)], to_right, width, text);
-  };
-  const double widest = width_beside(kGap);
-  double far_right = kGap;  // beside the last column, as much as its labels take
-  for (int row = 0; row < rows; ++row) {
-    far_right = std::max(far_right, reach(row, columns - 1, true, widest));
-    for (int column = 1; column < columns; ++column) {
-      const double labels = reach(row, column - 1, true, widest) + reach(row, column, false, widest);
-      left[column] = std::max(left[column], labels + kTicCharacterWidth * text - right[column - 1]);
-    }
-  }
-  const double panel_width = width_beside(far_right);
-  std::vector<double> frames, above(rows, kTitleHeight * text);  // left ends of the frames of a row
-  double x = 0;
-  for (int column = 0; column < columns; ++column) {
-    x += left[column];
-    frames.push_back(x);
-    x += panel_width + right[column];
-  }
-  for (int row = 0; row < rows; ++row) {
-    std::vector<std::string> titles, labels;
-    std::vector<double> centres;
-    for (int column = 0; column < columns && exists(row, column); ++column) {
-      const Panel& panel = figure.panels[index_of(row, column)];
-      titles.push_back(panel.title);
-      labels.push_back(panel.show_x ? panel.x.label : "");
-      centres.push_back(frames[static_cast<std::size_t>(column)] + panel_width / 2);
-    }
-    std::size_t max_above = 1, max_below = 1;
-    for (std::vector<std::string>& lines : row_of_lines(titles, centres, layout)) {
-      max_above = std::max(max_above, lines.size());
-      layout.titles.push_back({.lines = std::move(lines)});
-    }
-    for (std::vector<std::string>& lines : row_of_lines(labels, centres, layout)) {
-      max_below = std::max(max_below, lines.size());
-      layout.x_labels.push_back({.lines = std::move(lines)});
-    }
-    above[row] += kLineHeight * text * static_cast<double>(max_above - 1);
-    below[row] += kLineHeight * text * static_cast<double>(max_below - 1);
-  }
-
-  const double legend_height = legend.rows * kLegendRow * text + kGap / 2;
-  layout.note = lines_of(figure.note, characters_of_line(layout, kGap));
-  const double note_height =
-      layout.note.empty() ? 0 : (kNoteHeight + kLineHeight * static_cast<double>(layout.note.size() - 1)) * text;
-  layout.height_in = rows * panel_height + legend_height + note_height;
-  for (int row = 0; row < rows; ++row) layout.height_in += above[row] + below[row];
+  const double larger = page.width_in / PageStyle().width_in * std::max(1.0, text);
+  const PanelGrid grid{.figure = figure, .panel_height = figure.panel_height_in * std::sqrt(larger)};
+  const Columns columns = columns_of(grid, layout);
+  const Rows rows = rows_of(grid, columns, layout);
+  const double legend_height = (legend.rows * kLegendRow + kGap / 2) * text;
+  const double note_height = add_note(figure.note, layout);
+  layout.height_in = grid.rows * grid.panel_height + legend_height + note_height;
+  for (int row = 0; row < grid.rows; ++row) layout.height_in += rows.above[row] + rows.below[row];
   layout.line = kLineHeight * text / layout.height_in;
 
-  double top = layout.height_in;
-  for (int row = 0; row < rows; ++row) {
-    top -= above[row];
-    for (int column = 0; column < columns && exists(row, column); ++column) {
-      const double at = frames[static_cast<std::size_t>(column)];
-      layout.panels.push_back({at / layout.width_in, (at + panel_width) / layout.width_in,
-                               (top - panel_height) / layout.height_in, top / layout.height_in});
-      layout.y_label_x.push_back((at - left[column] + kGap / 2 + kYLabel * text / 2) / layout.width_in);
-      PanelText &title = layout.titles[index_of(row, column)], &label = layout.x_labels[index_of(row, column)];
-      title.y = (top + kTitleHeight * text / 2) / layout.height_in +
-                layout.line * static_cast<double>(std::max<std::size_t>(title.lines.size(), 1) - 1);
-      label.y = (top - panel_height - kXLabelCentre * text) / layout.height_in;
-    }
-    top -= panel_height + below[row];
-  }
+  place_panels(grid, columns, rows, layout);
   place_entries(layout, legend, note_height + legend_height);
   for (std::size_t i = 0; i < layout.note.size(); ++i)
     layout.note_y.push_back((note_height - (kNoteHeight / 2 + kLineHeight * static_cast<double>(i)) * text) /

@@ -28,7 +28,7 @@ inline constexpr std::chrono::seconds kGnuplotTimeLimit{60};
 GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& script, const Gnuplot& command,
                        std::chrono::milliseconds time_limit = kGnuplotTimeLimit);
 
-/// For the thread that ends the process: kills the gnuplot that is running, and lets run_gnuplot start no other.
+/// Kills the gnuplot that is running, and lets run_gnuplot start no other. For the thread that ends the process.
 void end_gnuplot();
 
 }  // namespace attest

@@ -125,7 +125,7 @@ Gnuplot reference_script(const ReferenceLine& line) {
                         script_text(line.label), line.at, gnuplot_text(kMutedInk)));
 }
 
-/// Clipped by gnuplot to the frame.
+/// A shaded range, which gnuplot clips to the frame.
 Gnuplot shade_script(const ShadedRange& range) {
   return gnuplot(
       "  set object rectangle from first {:g}, graph 0 to first {:g}, graph 1 behind fc rgb {} fs solid noborder\n",
@@ -152,7 +152,7 @@ Gnuplot lines_script(const PanelText& text, const Place& place, double line) {
   return script;
 }
 
-/// For gnuplot to place; empty if there are several lines.
+/// The text if it has one line, which gnuplot places; empty if there are several.
 Gnuplot only_line(const PanelText& text) { return text.lines.size() == 1 ? script_text(text.lines[0]) : kNoText; }
 
 }  // namespace

@@ -66,7 +66,7 @@ Table make_table(const std::vector<Row>& rows, const std::vector<ColumnOf<Row>>&
   return table;
 }
 
-/// For whom a number is written, and how one that is not defined or infinite is.
+/// How a number is written, also one that is not defined or infinite.
 enum class NumberStyle {
   csv,      ///< ten significant digits; "nan", "inf"
   printed,  ///< the column's decimals; "-", "inf"

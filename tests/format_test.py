@@ -1,5 +1,6 @@
 """Every source has the layout of .clang-format, by the pinned version of clang-format: others break other lines. The
-lines of sources, of CMake, of shell scripts, of Python and of requirements have at most 120 columns."""
+lines of sources, of scripts and styles of pages, of CMake, of shell scripts, of Python and of requirements have at most
+120 columns."""
 
 import re
 import subprocess
@@ -19,7 +20,7 @@ def pinned_version():
 
 
 SOURCES = ("*.h", "*.cpp", "*.cu", "*.cuh")
-SCRIPTS = ("*.cmake", "*CMakeLists.txt", "*.sh", "attest", "tests/run", ".ci/run", "*.py", "*.toml",
+SCRIPTS = ("*.js", "*.css", "*.cmake", "*CMakeLists.txt", "*.sh", "attest", "tests/run", ".ci/run", "*.py", "*.toml",
            "*requirements*.txt")
 
 

@@ -31,10 +31,10 @@ ORDER = """
     analysis/decode_bench analysis/validation analysis/outcomes analysis/run
     plots plots/page
     experiments/cli/process experiments/cli/parse experiments/cli/output experiments/cli/options
-    experiments/cli/study experiments/study_view experiments/bench experiments/figures experiments/decode
-    experiments/throughput experiments/outcomes experiments/tables experiments/compare experiments/claims
-    experiments/validation experiments/report experiments/audit
-    experiments/catalogue experiments/inspect experiments/commands
+    experiments/run experiments/study_view experiments/bench/study experiments/bench/kernel experiments/bench/model
+    experiments/figures experiments/failure_prediction experiments/tables experiments/compare experiments/claims
+    experiments/validation experiments/report experiments/audit experiments/list experiments/inspect
+    experiments/commands
     experiments
 """.split()
 

@@ -11,7 +11,8 @@
 
 namespace attest {
 
-/// A fixed list, chosen on the outcomes in experiments/outcomes/EXAMPLE.md; what the results lack is left out of it.
+/// A fixed list, chosen on the outcomes in experiments/failure_prediction/EXAMPLE.md. What the results lack is left out
+/// of it.
 struct Combination {
   std::string name;
   bool needs_spans = false;

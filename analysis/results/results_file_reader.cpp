@@ -217,9 +217,8 @@ struct ResultsFile::State {
     const std::uint64_t stored = file.stored_bytes(), maximum = max_decoded(stored);
     if (bytes <= maximum) return;
     throw InputError(fmt::format("{}: {}: takes {} of memory, the file has {} on disk; expected at most {}", path,
-                                 printable(object), byte_size_text(static_cast<std::int64_t>(bytes)),
-                                 byte_size_text(static_cast<std::int64_t>(stored)),
-                                 byte_size_text(static_cast<std::int64_t>(maximum))));
+                                 printable(object), byte_size_text(bytes), byte_size_text(stored),
+                                 byte_size_text(maximum)));
   }
 
   /// A figure has axes for what the metric can be, logarithmic ones for ratios. NaN is drawn nowhere.

@@ -40,7 +40,7 @@ std::vector<std::size_t> chosen_units(const PreparedStudy& run) {
   std::vector<std::size_t> chosen;
   std::vector<bool> taken(count);
   for (const auto& [first, last] : run.options.chunk->units) {
-    if (static_cast<std::size_t>(first) >= count || (last != kLastLayer && static_cast<std::size_t>(last) >= count))
+    if (static_cast<std::size_t>(first) >= count || (last != kOpenEnd && static_cast<std::size_t>(last) >= count))
       throw UsageError(fmt::format("--units: the study has units 0 to {}, found {}", count - 1,
                                    static_cast<std::size_t>(first) >= count ? first : last));
     for (std::size_t i = static_cast<std::size_t>(first); i < count && i <= static_cast<std::size_t>(last); ++i) {

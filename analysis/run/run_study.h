@@ -33,7 +33,7 @@ struct RunOptions {
   std::string program, git_commit;  ///< version and commit
   std::vector<std::string> command_line;
   struct Chunk {
-    std::vector<std::pair<int, int>> units;  ///< inclusive ranges of places in the plan, to kLastLayer at most
+    std::vector<std::pair<int, int>> units;  ///< inclusive ranges of places in the plan, to kOpenEnd at most
     std::string file;
   };
   std::optional<Chunk> chunk;                    ///< instead of `output`: only these units, to a file

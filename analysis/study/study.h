@@ -75,14 +75,14 @@ struct QueryChoice {
   std::vector<std::int64_t> positions;
 };
 
-/// End of a range of layers that goes on to the last one.
-inline constexpr int kLastLayer = std::numeric_limits<int>::max();
+/// The end of a range that goes on to the last layer or unit.
+inline constexpr int kOpenEnd = std::numeric_limits<int>::max();
 
 /// Which samples, layers and queries of the dumps are studied.
 struct StudyChoice {
   std::vector<std::string> samples;         ///< names; empty: all
   std::vector<std::string> left_out;        ///< names of samples that are not studied
-  std::vector<std::pair<int, int>> layers;  ///< inclusive ranges of layer numbers, to kLastLayer at most; empty: all
+  std::vector<std::pair<int, int>> layers;  ///< inclusive ranges of layer numbers, to kOpenEnd at most; empty: all
   QueryChoice queries;
 };
 

@@ -61,10 +61,10 @@ void check_layers(const std::set<int>& known, const std::vector<std::pair<int, i
   for (const auto& [first, last] : chosen) {
     int next = first;
     for (auto at = known.lower_bound(first); at != known.end() && *at <= last; ++at) {
-      if (next < *at && last != kLastLayer) missing.emplace_back(next, *at - 1);
+      if (next < *at && last != kOpenEnd) missing.emplace_back(next, *at - 1);
       next = *at + 1;
     }
-    if (last == kLastLayer ? next == first : next <= last) missing.emplace_back(next, last == kLastLayer ? next : last);
+    if (last == kOpenEnd ? next == first : next <= last) missing.emplace_back(next, last == kOpenEnd ? next : last);
   }
   if (missing.empty()) return;
   const bool one = missing.size() == 1 && missing[0].first == missing[0].second;

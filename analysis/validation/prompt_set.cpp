@@ -81,7 +81,7 @@ std::vector<int> layers_of(const ResultsFile& file, const std::string& model) {
 void check_ranges(const std::vector<int>& layers, const PromptScope& scope) {
   for (const auto& [first, last] : scope.layers)
     for (const int layer : {first, last})
-      if (layer != kLastLayer && std::ranges::count(layers, layer) == 0)
+      if (layer != kOpenEnd && std::ranges::count(layers, layer) == 0)
         throw UsageError(
             fmt::format("--layers: layer {} is not in the results, which have {}", layer, join(layers, ", ")));
 }

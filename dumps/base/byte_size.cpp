@@ -11,8 +11,9 @@ namespace attest {
 
 std::optional<std::uint64_t> parse_byte_size(std::string_view text) {
   constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"", 1},         {"B", 1},        {"KB", 1e3},     {"MB", 1e6},   {"GB", 1e9},   {"TB", 1e12},  {"KiB", 0x1p10},
-      {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"K", 0x1p10}, {"M", 0x1p20}, {"G", 0x1p30}, {"T", 0x1p40}};
+      {"", 1},         {"B", 1},        {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+      {"TB", 1e12},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+      {"PiB", 0x1p50}, {"K", 0x1p10},   {"M", 0x1p20},   {"G", 0x1p30},   {"T", 0x1p40}};
   const std::optional<double> number = take_number<double>(text);
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
   if (!number || !(*number > 0)) return std::nullopt;
@@ -22,16 +23,15 @@ std::optional<std::uint64_t> parse_byte_size(std::string_view text) {
   return std::nullopt;
 }
 
-std::string byte_size_text(std::int64_t bytes) {
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  double scaled = static_cast<double>(bytes);
+std::string byte_size_text(double bytes) {
+  if (bytes < 1024) return fmt::format("{:.0f} B", bytes);
   const char* unit = "";
-  for (const char* next : {"KiB", "MiB", "GiB", "TiB"}) {
-    if (scaled < 1024) break;
-    scaled /= 1024;
+  for (const char* next : {"KiB", "MiB", "GiB", "TiB", "PiB"}) {
+    if (bytes < 1024) break;
+    bytes /= 1024;
     unit = next;
   }
-  return fmt::format("{:.1f} {}", scaled, unit);
+  return fmt::format("{:.1f} {}", bytes, unit);
 }
 
 }  // namespace attest

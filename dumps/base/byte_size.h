@@ -8,11 +8,11 @@
 
 namespace attest {
 
-/// A positive number and a unit (B, KB, MB, GB, TB; KiB, MiB, GiB, TiB or K, M, G, T; none: bytes). Nothing if it is
-/// not.
+/// A positive number and a unit (B, KB, MB, GB, TB; KiB, MiB, GiB, TiB, PiB or K, M, G, T; none: bytes). Nothing if
+/// it is not.
 std::optional<std::uint64_t> parse_byte_size(std::string_view text);
 
-/// "512 B", "1.5 GiB"
-std::string byte_size_text(std::int64_t bytes);
+/// "512 B", "1.5 GiB": parse_byte_size() reads it.
+std::string byte_size_text(double bytes);
 
 }  // namespace attest

@@ -11,7 +11,7 @@ namespace attest {
 class Cleanup {
  public:
   explicit Cleanup(std::function<void()> action);
-  /// First calls `make`, which makes what `action` removes, and may throw: both, or neither, before run_cleanups().
+  /// First calls `make`, which makes what `action` removes and may throw. No signal ends the process between the two.
   Cleanup(const std::function<void()>& make, std::function<void()> action);
   /// Waits for ever once run_cleanups() was called: the process is about to end.
   ~Cleanup();

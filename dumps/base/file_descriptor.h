@@ -18,7 +18,7 @@ class FileDescriptor {
   }
   ~FileDescriptor() { close(); }
 
-  /// False when the system reports that data was not written.
+  /// Returns false when the system reports that data was not written.
   bool close() noexcept { return number_ < 0 || ::close(std::exchange(number_, -1)) == 0; }
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }

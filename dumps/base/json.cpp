@@ -101,7 +101,7 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
   std::vector<Json*> open_;  ///< Lists and objects that are not complete; nothing is added to those outside meanwhile.
 };
 
-/// As one \uNNNN, or as two: those of UTF-16.
+/// One \uNNNN, or the two of UTF-16.
 void write_escaped(std::string& out, char32_t number) {
   const auto code = static_cast<std::uint32_t>(number);
   if (code < 0x10000)

@@ -23,10 +23,10 @@ struct JsonError : InputError {
 
 struct JsonMember;
 
-/// Of written text; ascii: others are \uNNNN.
+/// The characters that written text has. ascii: all others are written as \uNNNN.
 enum class JsonCharacters { utf8, ascii };
 
-/// A value of its own in memory of its own: a Json takes 16 bytes then.
+/// A value on the heap, which is copied with its box. So a Json takes 16 bytes, whatever its kind.
 template <class T>
 class JsonBox {
  public:
@@ -97,7 +97,7 @@ class Json {
   bool is_array() const { return std::holds_alternative<JsonBox<Array>>(value_); }
   bool is_object() const { return std::holds_alternative<JsonBox<Object>>(value_); }
 
-  // The value. They throw JsonError if it is of another kind or out of range.
+  // These return the value. They throw JsonError if it is of another kind or out of range.
   bool flag() const;
   std::int64_t whole(std::int64_t min = INT64_MIN, std::int64_t max = INT64_MAX) const;
   std::uint64_t unsigned_whole() const;
@@ -109,26 +109,26 @@ class Json {
   const Object& members() const;
   Object& members();
 
-  /// Of type T: a bool, an integer (in its range), a float, std::string, or a vector of those.
+  /// The value as a T: a bool, an integer (in its range), a float, std::string, or a vector of those.
   template <class T>
   T as() const;
 
-  /// Elements or members; 0 of other kinds.
+  /// The number of elements or members; 0 for other kinds.
   std::size_t size() const;
   bool empty() const { return size() == 0; }
-  /// Those of a list; values of other kinds have none.
+  /// The elements of a list; values of other kinds have none.
   Array::const_iterator begin() const;
   Array::const_iterator end() const;
 
-  /// Null of values of another kind and without this member or element.
+  /// The member or element; a null value if there is none or this value is of another kind.
   const Json& operator[](std::string_view name) const;
   const Json& operator[](std::size_t index) const;
   /// Adds the member if it is missing, and makes null an object.
   Json& operator[](std::string_view name);
   bool contains(std::string_view name) const { return find(name) != nullptr; }
-  /// Nullptr if there is none, also of values that are no objects.
+  /// Nullptr if there is no such member, or this value is no object.
   const Json* find(std::string_view name) const;
-  /// Throws JsonError if there is none.
+  /// Throws JsonError if there is no such member or element.
   const Json& at(std::string_view name) const;
   const Json& at(std::size_t index) const;
 
@@ -139,11 +139,11 @@ class Json {
   /// Puts the members of all objects inside into the order of their names.
   Json& sort();
 
-  /// As text; on one line, or `indent` spaces more for each level. Numbers that are not finite are null. Bytes that
-  /// are no UTF-8 are written as \xNN.
+  /// The value as text, on one line, or with `indent` more spaces for each level. Numbers that are not finite are
+  /// null. Bytes that are no UTF-8 are written as \xNN.
   std::string dump(int indent = -1, JsonCharacters characters = JsonCharacters::utf8) const;
 
-  /// Members in any order; numbers by their value.
+  /// The order of members does not count, and numbers are compared by their value.
   bool operator==(const Json& other) const;
 
  private:
@@ -181,7 +181,7 @@ T Json::as() const {
   }
 }
 
-/// What a text may have. Comparing, copying and writing values takes stack for each level.
+/// Bounds of a text. Comparing, copying and writing values takes stack for each level.
 struct JsonLimits {
   std::uint64_t max_bytes = std::uint64_t{256} << 20;
   int max_levels = 64;
@@ -191,7 +191,7 @@ struct JsonLimits {
 /// object.
 Json parse_json(std::string_view text, JsonLimits limits = {});
 
-/// Nothing where parse_json throws.
+/// As parse_json(); nothing where that throws.
 std::optional<Json> parsed_json(std::string_view text, JsonLimits limits = {});
 
 /// The object in a file. `what`: "a recommendation". Throws InputError, naming the file, if it is missing, larger than

@@ -31,30 +31,30 @@ class JsonPlace {
   /// A member of an object, or the place where it is missing.
   JsonPlace operator[](std::string_view name) const;
 
-  /// Of any kind.
+  /// A value of any kind.
   const Json& value() const;
-  /// Of at most kMaxText bytes: a name or a sentence.
+  /// A text of at most kMaxText bytes: a name or a sentence.
   const std::string& text() const;
   static constexpr std::size_t kMaxText = 1 << 16;
   const std::string& one_of(const std::vector<std::string>& texts) const;
   bool flag() const;
   std::int64_t whole(std::int64_t min, std::int64_t max) const;
   std::uint64_t unsigned_whole() const;
-  /// Finite and at least 0.
+  /// A number that is finite and at least 0.
   double number() const;
-  /// At most kMaxElements: a place takes ten times the memory of its value.
+  /// A list of at most kMaxElements: a place takes ten times the memory of its value.
   std::vector<JsonPlace> elements() const;
   static constexpr std::size_t kMaxElements = 1 << 20;
   std::vector<std::string> texts() const;
-  /// Each finite and at least 0.
+  /// A list of numbers, each finite and at least 0.
   std::vector<double> numbers() const;
   /// Calls `each` with the name of each member and its place.
   void for_members(const std::function<void(const std::string& name, const JsonPlace& member)>& each) const;
 
-  /// Refuses any other value, and none.
+  /// Refuses any other value, and a missing one.
   void must_be(const Json& expected) const;
 
-  /// Throws what the others do. `expected`: "a text".
+  /// Throws the InputError of the other functions. `expected`: "a text".
   [[noreturn]] void refuse(std::string_view expected) const;
 
  private:

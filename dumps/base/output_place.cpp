@@ -4,26 +4,14 @@
 #include <fmt/core.h>
 #include <sys/statvfs.h>
 
-#include <iterator>
-
+#include "dumps/base/byte_size.h"
 #include "dumps/base/error.h"
 #include "dumps/base/file_kind.h"
 #include "dumps/base/printable.h"
 
 namespace attest {
-namespace {
 
 namespace fs = std::filesystem;
-
-/// "82.1 TB": decimal units, as disks are sold.
-std::string size_text(double bytes) {
-  constexpr const char* kUnits[] = {"bytes", "kB", "MB", "GB", "TB", "PB", "EB"};
-  std::size_t unit = 0;
-  for (; bytes >= 1000 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1000;
-  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
-}
-
-}  // namespace
 
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
 
@@ -54,8 +42,8 @@ void require_free_space(const std::string& target, double bytes) {
   if (::statvfs(folder.c_str(), &status) != 0 || status.f_blocks == 0) return;
   const double free = static_cast<double>(status.f_bavail) * static_cast<double>(status.f_frsize);
   if (bytes > free)
-    throw OutputError(fmt::format("{}: needs {}, the file system of {} has {} free", target, size_text(bytes),
-                                  folder.string(), size_text(free)));
+    throw OutputError(fmt::format("{}: needs {}, the file system of {} has {} free", target, byte_size_text(bytes),
+                                  folder.string(), byte_size_text(free)));
 }
 
 }  // namespace attest

@@ -27,14 +27,14 @@ std::optional<Number> take_number(std::string_view& text, std::chars_format form
   return number;
 }
 
-/// The number that the whole of `text` is; empty for other texts.
+/// `text` as a number; empty if anything else is in it.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text, std::chars_format format = std::chars_format::general) {
   const std::optional<Number> number = take_number<Number>(text, format);
   return text.empty() ? number : std::nullopt;
 }
 
-/// The same of a whole number of at least 0.
+/// The same for a number of at least 0.
 template <class Number>
 std::optional<Number> parse_whole(std::string_view text) {
   const std::optional<Number> number = parse_number<Number>(text);

@@ -29,14 +29,14 @@ class Axes {
   std::int64_t at(std::string_view symbol) const;
   /// The sizes of "[Hkv, T, D]", -1 for an axis that is not known yet.
   std::vector<std::int64_t> sizes(std::string_view shape) const;
-  /// "num_kv_heads, num_tokens, head_dim" of "[Hkv, T, D]".
+  /// "num_kv_heads, num_tokens, head_dim" for "[Hkv, T, D]".
   static std::string meaning(std::string_view shape);
 
  private:
   std::array<std::int64_t, 8> sizes_{-1, -1, -1, -1, -1, -1, -1, -1};
 };
 
-/// The symbols of "[Hkv, T, D]"; "2" is one, too.
+/// The symbols in "[Hkv, T, D]"; a number such as "2" counts as one.
 std::vector<std::string_view> axis_symbols(std::string_view shape);
 
 /// An array whose name alone is kept in `arrays` of its sample or layer.
@@ -66,7 +66,7 @@ struct Field {
   bool optional;
   FieldPlace<Owner> place;
   const char* meaning;                           ///< for the document
-  const char* label = "";                        ///< before the value, or for an array, in inspect's text
+  const char* label = "";                        ///< what inspect's text has before the value, or for an array
   IntegerRange range = {};                       ///< of an integer
   std::string (*fault)(const Owner&) = nullptr;  ///< breach of a rule that concerns the value; "": none
 };
@@ -91,7 +91,7 @@ void visit_field(Owner& owner, const Field& field, Visit visit) {
   std::visit(visit_place, field.place);
 }
 
-/// The same for all its fields.
+/// Calls visit(field, value) for all fields of `owner`.
 template <class Owner, class Visit>
 void for_each_field(Owner& owner, Visit visit) {
   for (const auto& field : fields_of(owner)) visit_field(owner, field, visit);

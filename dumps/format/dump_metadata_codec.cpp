@@ -132,8 +132,8 @@ std::optional<std::int64_t> elements_of(const Axes& axes, const char* shape) {
 
 void require_known(ElementType type) { require(type <= ElementType::float32); }
 
-/// What else relies on after reading: the rules of the table, and sizes. A file may have damaged the memory of the
-/// child that read it.
+/// Checks what other code relies on: the rules of the table, and sizes. A file may have damaged the memory of the child
+/// that read it.
 template <class Owner>
 void check_fields(Owner& owner, const Axes& axes) {
   for_each_field(owner, [&]<class Value>(const Field<Owner>& field, const Value& value) {

@@ -10,51 +10,22 @@
 #include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
-#include "dumps/base/parallel_for.h"
 #include "dumps/format/dump_fields.h"
 #include "dumps/format/dump_metadata.h"
 #include "dumps/format/kv_pieces.h"
 #include "dumps/format/memory_bound.h"
+#include "dumps/format/tensor_slices.h"
 #include "dumps/format/value_check.h"
 #include "dumps/hdf5/dataset.h"
 #include "dumps/hdf5/guarded_child.h"
 
 namespace attest {
 namespace {
-
-/// The part [begin, end) of a tensor's bytes, and the offset of the tensor in the file; -1: it has been read already.
-struct Slice {
-  std::int64_t file_offset;
-  std::span<std::byte> tensor;
-  std::size_t begin, end;
-
-  std::span<std::byte> bytes() const { return tensor.subspan(begin, end - begin); }
-  /// The elements that lie in the slice as a whole.
-  std::span<const std::byte> elements(std::size_t element_bytes) const {
-    const std::size_t first = (begin + element_bytes - 1) / element_bytes * element_bytes;
-    const std::size_t last = end / element_bytes * element_bytes;
-    return first < last ? tensor.subspan(first, last - first) : std::span<std::byte>();
-  }
-  /// The element that begins in the slice and ends in the next one; empty if the end is a border of elements.
-  std::span<const std::byte> cut_element(std::size_t element_bytes) const {
-    const std::size_t rest = end % element_bytes;
-    return rest == 0 ? std::span<std::byte>() : tensor.subspan(end - rest, element_bytes);
-  }
-};
-
-/// Divides a tensor at the borders of the file's blocks. A thread reads and then checks a slice: it fits the cache.
-void add_slices(std::int64_t file_offset, std::span<std::byte> tensor, std::vector<Slice>& slices) {
-  std::size_t next_border = kFileBlock - (file_offset > 0 ? static_cast<std::uint64_t>(file_offset) % kFileBlock : 0);
-  for (std::size_t begin = 0; begin < tensor.size(); next_border += kFileBlock) {
-    const std::size_t end = std::min(next_border, tensor.size());
-    slices.push_back({file_offset, tensor, begin, end});
-    begin = end;
-  }
-}
 
 DumpMetadata read_metadata(const InputFile& file) {
   const std::string& path = file.path();
@@ -87,7 +58,8 @@ struct DumpReader::State {
 
   const LayerInfo& layer_info(std::size_t sample, int layer) const { return metadata.layers.at(sample).at(layer); }
 
-  /// A data set of a group, its elements and bytes, and what takes these from the child: returns how many came.
+  /// A data set of a group: its element type, its size, and what takes its bytes from the child and returns how many
+  /// came.
   struct Target {
     const char* name;
     ElementType type;
@@ -128,35 +100,53 @@ struct DumpReader::State {
     constexpr bool kIntegers = std::is_integral_v<T>;
     const auto fields = fields_of(owner);
     const auto field = std::ranges::find(fields, name, &Field<Owner>::name);
-    const std::string_view type = field == fields.end() ? "unknown" : field->type;
-    std::optional<ElementType> stored;  // of numbers that are no integers
-    if (type == "float32") stored = ElementType::float32;
-    if (type == "float16") stored = ElementType::float16;
-    if constexpr (requires { owner.output_type; })
-      if (type.empty()) stored = owner.output_type;
-    if (kIntegers ? type != "int32" : !stored)
+    const std::optional<ElementType> reals = field == fields.end() ? std::nullopt : type_of_reals(owner, field->type);
+    if (field == fields.end() || (kIntegers ? std::string_view(field->type) != "int32" : !reals))
       throw std::logic_error(fmt::format("DumpReader: no array '{}' of this type", name));
     if (!contains(owner.arrays, name)) return {};
     std::size_t count = 1;
     for (const std::int64_t size : axes.sizes(field->shape)) count *= static_cast<std::size_t>(size);
-    const std::string object = fmt::format("{}/{}", group_path, name);
-    const bool narrower = stored && *stored != ElementType::float32;
-    const std::size_t beside = kIntegers ? sizeof(std::int64_t) : narrower ? size_of(*stored) : 0;
-    check_memory_bound(file, object, count * (sizeof(T) + beside), allowed_memory);
+    if constexpr (kIntegers)
+      return read_integers<T>(group_path, field->name, count);
+    else
+      return read_reals(group_path, field->name, *reals, count);
+  }
+
+  /// Of the elements of an array; `type` is the one in the format's tables.
+  template <class Owner>
+  static std::optional<ElementType> type_of_reals(const Owner& owner, std::string_view type) {
+    if (type == "float32") return ElementType::float32;
+    if (type == "float16") return ElementType::float16;
+    if constexpr (requires { owner.output_type; })
+      if (type.empty()) return owner.output_type;
+    return std::nullopt;
+  }
+
+  /// `type`: of the elements in the file; narrower ones become float exactly.
+  std::vector<float> read_reals(const std::string& group_path, const char* name, ElementType type,
+                                std::size_t count) const {
+    const std::size_t beside = type == ElementType::float32 ? 0 : count * size_of(type);
+    check_memory_bound(file, group_path + "/" + name, count * sizeof(float) + beside, allowed_memory);
+    std::vector<float> values(count);
+    std::vector<std::byte> elements(beside);
+    const Target all = target(name, type, beside > 0 ? std::span(elements) : std::as_writable_bytes(std::span(values)));
+    read_decoded(group_path, std::span(&all, 1));
+    if (beside > 0) convert_to_float(type, elements.data(), count, values.data());
+    return values;
+  }
+
+  /// HDF5 reads integers of any width as 64 bits.
+  template <class T>
+  std::vector<T> read_integers(const std::string& group_path, const char* name, std::size_t count) const {
+    const std::string object = group_path + "/" + name;
+    check_memory_bound(file, object, count * (sizeof(T) + sizeof(std::int64_t)), allowed_memory);
     std::vector<T> values(count);
-    std::vector<std::byte> elements(narrower ? count * beside : 0);
-    const std::span<std::byte> bytes = narrower ? std::span(elements) : std::as_writable_bytes(std::span(values));
-    if constexpr (!kIntegers) {
-      const Target all = target(field->name, *stored, bytes);
-      read_decoded(group_path, std::span(&all, 1));
-      if (narrower) convert_to_float(*stored, elements.data(), count, values.data());
-      return values;
-    }
+    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(values));
     std::size_t received = 0;
     run_in_guarded_child(
         file.path(), value_limits(file.stored_bytes(), bytes.size()),
         [&](ChildOutput& output) {
-          const auto wide = hdf5::Dataset(hdf5::open_group(file, group_path).open(field->name)).read_integers();
+          const auto wide = hdf5::Dataset(hdf5::open_group(file, group_path).open(name)).read_integers();
           if (wide.size() != count) fail_changed(file.path(), object, "has another size");
           std::vector<T> narrow(wide.size());
           for (std::size_t i = 0; i < wide.size(); ++i) {
@@ -181,13 +171,18 @@ struct DumpReader::State {
                        static_cast<std::uint64_t>(layer_info(sample, layer).bytes()) + more, allowed_memory);
   }
 
-  /// Fills everything but the tensors.
-  void begin(std::size_t sample, int layer, AttentionLayer& out) const {
+  /// Fills everything but the tensors. `in_store`: keys and values go to out.store.
+  void begin(std::size_t sample, int layer, bool in_store, AttentionLayer& out) const {
     check_memory(sample, layer);
     out.layer = layer;
     static_cast<ModelAttention&>(out) = metadata.info;
     static_cast<LayerAttention&>(out) = layer_info(sample, layer);
     static_cast<SampleTokens&>(out) = metadata.info.samples[sample];
+    out.in_store = in_store;
+    out.source = nullptr;
+    if (in_store) out.k.resize(0), out.v.resize(0);
+    for (LayerEstimates& estimates : out.estimates) estimates.values.resize(0);
+    out.output_gradient.clear();
   }
 
   /// A tensor that is read into host memory as a whole.
@@ -201,7 +196,7 @@ struct DumpReader::State {
                     const BlockObserver& observe) const {
     const ElementType type = layer_info(sample, layer).element_type;
     std::vector<Target> decoded;
-    std::vector<Slice> slices;
+    std::vector<TensorSlice> slices;
     for (const Tensor& tensor : tensors) {
       tensor.buffer.resize(tensor.location.bytes);
       const std::span bytes(tensor.buffer.data(), tensor.location.bytes);
@@ -212,14 +207,14 @@ struct DumpReader::State {
     const std::size_t element_bytes = size_of(type);
     std::atomic<bool> finite{true};
     threads.run(slices.size(), [&](int, std::size_t i) {
-      const Slice& slice = slices[i];
+      const TensorSlice& slice = slices[i];
       const std::span<std::byte> bytes = slice.bytes();
       const std::uint64_t offset = static_cast<std::uint64_t>(slice.file_offset) + slice.begin;
       if (slice.file_offset >= 0) file.read(offset, bytes);
       if (!all_finite(type, slice.elements(element_bytes))) finite = false;
       if (observe && slice.file_offset >= 0 && bytes.size() == kFileBlock) observe(offset / kFileBlock, bytes);
     });
-    return finite && std::ranges::all_of(slices, [&](const Slice& slice) {
+    return finite && std::ranges::all_of(slices, [&](const TensorSlice& slice) {
              return all_finite(type, slice.cut_element(element_bytes));
            });
   }
@@ -229,40 +224,35 @@ struct DumpReader::State {
     const LayerInfo& stored = layer_info(sample, layer);
     const ElementType type = stored.element_type;
     std::atomic<bool> finite{true};
-    const auto location = [&](KvTensor tensor) -> const TensorLocation& {
-      return tensor == KvTensor::k ? stored.k : stored.v;
-    };
-    const auto arrived = [&](const KvPiece& piece, bool is_finite) {
-      if (!is_finite) finite = false;
+    // `read` fills a piece and returns whether it is finite.
+    const auto put = [&](const KvPiece& piece, const std::function<bool(std::span<std::byte>)>& read) {
+      store.put(piece.tensor, piece.begin, piece.end - piece.begin, [&](std::span<std::byte> to) {
+        if (!read(to)) finite = false;
+      });
       if (finite) store.arrival.add(piece.tensor, piece.begin, piece.end - piece.begin);
     };
+    const auto receive = [&](ChildInput& input, KvTensor tensor, std::size_t bytes) {
+      std::size_t received = 0;
+      for (std::size_t at = 0; at < bytes && received == at; at += LayerStore::kPieceBytes)
+        put({tensor, at, std::min(at + LayerStore::kPieceBytes, bytes)}, [&](std::span<std::byte> to) {
+          const std::size_t size = input.read(to);
+          received += size;
+          return size == to.size() && all_finite(type, to);
+        });
+      return received;
+    };
     std::vector<Target> decoded;
-    for (const auto& [name, tensor] : {std::pair("k", KvTensor::k), std::pair("v", KvTensor::v)}) {
-      const std::size_t bytes = location(tensor).bytes;
-      if (location(tensor).file_offset >= 0) continue;
-      decoded.push_back({name, type, bytes, [&, tensor, bytes](ChildInput& input) {
-                           std::size_t received = 0;
-                           for (std::size_t at = 0; at < bytes && received == at; at += LayerStore::kPieceBytes) {
-                             const std::size_t size = std::min(LayerStore::kPieceBytes, bytes - at);
-                             bool is_finite = false;
-                             store.put(tensor, at, size, [&](std::span<std::byte> to) {
-                               received += input.read(to);
-                               is_finite = received == at + size && all_finite(type, to);
-                             });
-                             if (received == at + size) arrived({tensor, at, at + size}, is_finite);
-                           }
-                           return received;
-                         }});
-    }
+    for (const auto& [name, tensor, location] :
+         {std::tuple("k", KvTensor::k, &stored.k), std::tuple("v", KvTensor::v, &stored.v)})
+      if (location->file_offset < 0)
+        decoded.push_back({name, type, location->bytes, [&receive, tensor, bytes = location->bytes](ChildInput& input) {
+                             return receive(input, tensor, bytes);
+                           }});
     if (!decoded.empty()) read_decoded(layer_path(sample, layer), decoded);
     const std::vector<KvPiece> pieces = kv_pieces(stored.k, stored.v, metadata.info.shape.num_kv_heads);
     threads.run(pieces.size(), [&](int, std::size_t i) {
-      const KvPiece& piece = pieces[i];
-      bool is_finite = false;
-      store.put(piece.tensor, piece.begin, piece.end - piece.begin, [&](std::span<std::byte> to) {
-        is_finite = read_piece(file, location(piece.tensor).file_offset, piece, type, observe, to);
-      });
-      arrived(piece, is_finite);
+      const std::int64_t offset = (pieces[i].tensor == KvTensor::k ? stored.k : stored.v).file_offset;
+      put(pieces[i], [&](std::span<std::byte> to) { return read_piece(file, offset, pieces[i], type, observe, to); });
     });
     return finite;
   }
@@ -291,19 +281,14 @@ void DumpReader::check_memory(std::size_t sample, int layer, std::uint64_t more)
 bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, const Workers& threads,
                             const BlockObserver& observe) const {
   const LayerInfo& stored = layer_info(sample, layer);
-  out.in_store = false;
-  out.source = nullptr;
-  state_->begin(sample, layer, out);
+  state_->begin(sample, layer, false, out);
   return state_->read_buffers(sample, layer, {{{"q", stored.q, out.q}, {"k", stored.k, out.k}, {"v", stored.v, out.v}}},
                               threads, observe);
 }
 
 bool DumpReader::read_queries(std::size_t sample, int layer, AttentionLayer& out, const Workers& threads,
                               const BlockObserver& observe) const {
-  out.in_store = true;
-  out.source = nullptr;
-  out.k.resize(0), out.v.resize(0);
-  state_->begin(sample, layer, out);
+  state_->begin(sample, layer, true, out);
   return state_->read_buffers(sample, layer, {{{"q", layer_info(sample, layer).q, out.q}}}, threads, observe);
 }
 
@@ -318,7 +303,7 @@ bool DumpReader::reads_heads(std::size_t sample, int layer) const {
 }
 
 void DumpReader::read_heads(std::size_t sample, int layer, int first, int count, const KvSource::Put& put,
-                            int threads) const {
+                            const Workers& threads) const {
   if (!reads_heads(sample, layer)) throw std::logic_error("read_heads: the values are not contiguous");
   const LayerInfo& stored = layer_info(sample, layer);
   const auto part = [&](const TensorLocation& all) {
@@ -328,7 +313,7 @@ void DumpReader::read_heads(std::size_t sample, int layer, int first, int count,
   };
   const TensorLocation k = part(stored.k), v = part(stored.v);
   const std::vector<KvPiece> pieces = kv_pieces(k, v, count);
-  parallel_for(threads, pieces.size(), [&](int, std::size_t i) {
+  threads.run(pieces.size(), [&](int, std::size_t i) {
     const KvPiece& piece = pieces[i];
     const std::int64_t offset = piece.tensor == KvTensor::k ? k.file_offset : v.file_offset;
     put(piece.tensor, piece.begin, piece.end - piece.begin, [&](std::span<std::byte> to) {

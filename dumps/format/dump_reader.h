@@ -42,26 +42,30 @@ class DumpReader {
   /// small compressed file may hold a large layer.
   void check_memory(std::size_t sample, int layer, std::uint64_t more = 0) const;
 
-  /// Fills every field of `out` but `estimates` and `output_gradient`, for all queries, and reuses its buffers if they
-  /// are large enough. Returns whether all values are finite (checked while they are in the cache). `observe` is
-  /// called, by several threads at once and while they are in the cache, with those blocks of the file that are read as
-  /// they are; others, at the ends of a tensor or compressed, are left out. Throws InputError when the values cannot be
-  /// read.
+  /// Fills `out` for all queries, and reuses its buffers if they are large enough. Its `estimates` and
+  /// `output_gradient` become empty: others fill them. Returns whether all values are finite. They are checked while
+  /// they are in the cache. Meanwhile several threads at once call `observe` with the blocks of the file that are read
+  /// as they are. Blocks at the ends of a tensor and compressed ones are not among these. Throws InputError when the
+  /// values cannot be read.
   [[nodiscard]] bool read_layer(std::size_t sample, int layer, AttentionLayer& out, const Workers& threads = 4,
                                 const BlockObserver& observe = {}) const;
 
-  /// The same in two steps, for a layer whose keys and values go to `out.store`, not to its buffers: first all but
-  /// them.
+  /// The first of two steps for a layer whose keys and values go to `out.store`, not to its buffers: as read_layer(),
+  /// without keys and values.
   [[nodiscard]] bool read_queries(std::size_t sample, int layer, AttentionLayer& out, const Workers& threads = 4,
                                   const BlockObserver& observe = {}) const;
-  /// Then they, piece by piece. The store has reserved the room, and its `arrival` has begun.
+  /// The second step puts keys and values into the store, piece by piece. The store has reserved the room, and its
+  /// `arrival` has begun. Returns whether they are finite.
   [[nodiscard]] bool read_keys_and_values(std::size_t sample, int layer, LayerStore& store, const Workers& threads = 4,
                                           const BlockObserver& observe = {}) const;
 
   /// Whether keys and values can be read by KV heads: they are contiguous in the file.
   bool reads_heads(std::size_t sample, int layer) const;
-  /// Passes those of KV heads [first, first + count) on. Throws InputError where they are not finite: they were.
-  void read_heads(std::size_t sample, int layer, int first, int count, const KvSource::Put& put, int threads) const;
+  /// Passes keys and values of the KV heads [first, first + count) to `put`. The caller has read the layer before and
+  /// knows that it is finite: where a value is not, the file has changed, which is an InputError. Throws
+  /// std::logic_error unless reads_heads().
+  void read_heads(std::size_t sample, int layer, int first, int count, const KvSource::Put& put,
+                  const Workers& threads) const;
 
   /// An array of a sample or layer that is read on demand (dump_fields.h), row-major; empty when the dump has none.
   /// T is std::int32_t or float, as the format says for `name`, otherwise std::logic_error; narrower elements become

@@ -44,9 +44,9 @@ class DumpWriter {
   void write_k(int kv_head, std::int64_t first, std::int64_t count, const std::byte* values);
   void write_v(int kv_head, std::int64_t first, std::int64_t count, const std::byte* values);
 
-  /// An optional array that readers read on demand (dump_fields.h), but output_gradient, which capture writes: of the
-  /// layer that was begun, else of the sample. T is std::int32_t or float, as the format says for `name`. `type` is for
-  /// an array of any element type, whose values are rounded to it.
+  /// Writes an optional array that readers read on demand (dump_fields.h): of the layer that was begun, else of the
+  /// sample. output_gradient is not among them: only capture writes it. T is std::int32_t or float, as the format says
+  /// for `name`. `type` is for an array of any element type, whose values are rounded to it.
   template <class T>
   void write_array(std::string_view name, std::span<const T> values, ElementType type = ElementType::float32);
 

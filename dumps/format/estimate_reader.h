@@ -54,7 +54,7 @@ class EstimateReader {
 
   /// The shape that a layer's data set has; `by_kv_head`: of estimates with one per KV head.
   std::array<std::int64_t, 3> shape_of(const EstimatedLayer& wanted, bool by_kv_head) const;
-  /// `group`: the layer's.
+  /// `group`: of the layer.
   Stored find(const hdf5::Group& group, const EstimatedLayer& wanted) const;
   [[noreturn]] void fail_changed(const std::string& group) const;
   void read_stored(const std::string& group, const Stored& stored, std::span<std::byte> bytes) const;

@@ -19,8 +19,8 @@ struct KvPiece {
   bool operator==(const KvPiece&) const = default;
 };
 
-/// Divides those of the tensors that are contiguous in the file, at borders of its blocks. Pieces of the first heads
-/// come first, so that heads become complete one after the other. The last ones are smaller.
+/// Divides the tensors that are contiguous in the file at borders of its blocks; others have no pieces. Pieces of the
+/// first heads come first, so that heads become complete one after the other. The last pieces are smaller.
 std::vector<KvPiece> kv_pieces(const TensorLocation& k, const TensorLocation& v, int num_kv_heads);
 
 /// Reads a piece into `out`, block by block, and observes the blocks as DumpReader::read_layer does. Returns whether

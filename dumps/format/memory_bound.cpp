@@ -16,8 +16,8 @@ void check_memory_bound(const InputFile& file, std::string_view object, std::uin
   if (needed <= (allowed > 0 ? allowed : std::max(kFreeMemory, kFreeExpansion * stored))) return;
   constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
   throw InputError(fmt::format("{}: {}: takes {} of memory, the file has {} on disk; --allow-memory {}GiB allows it",
-                               file.path(), printable(object), byte_size_text(static_cast<std::int64_t>(needed)),
-                               byte_size_text(static_cast<std::int64_t>(stored)), (needed + kGiB - 1) / kGiB));
+                               file.path(), printable(object), byte_size_text(needed), byte_size_text(stored),
+                               (needed + kGiB - 1) / kGiB));
 }
 
 }  // namespace attest

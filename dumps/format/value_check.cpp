@@ -240,7 +240,7 @@ std::string first_bad_output(const AttentionLayer& layer, std::span<const float>
 
 namespace {
 
-/// Of keys or values that replace the dump's.
+/// The first bad value among keys or values that replace the dump's.
 std::string first_bad_vector(const LayerEstimates& vectors, const AttentionLayer& layer, const std::string& sample) {
   const int dim = vectors.source.kind == EstimateKind::keys ? layer.shape.head_dim : layer.shape.value_dim;
   for (int head = 0; head < vectors.num_heads; ++head)

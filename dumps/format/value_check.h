@@ -69,7 +69,7 @@ LayerCheck check_values(const AttentionLayer& layer);
 /// "layer 3, k, head 1: NaN, first at token 17" for the first head that is not finite; empty when all are.
 std::string first_bad_value(const LayerCheck& check);
 
-/// "layer 3, v, head 0: is not the first channels of k (values_in_keys), first at token 17"; `check` has one.
+/// "layer 3, v, head 0: is not the first channels of k (values_in_keys), first at token 17"; `check` has such a value.
 std::string other_value_text(const LayerCheck& check);
 
 /// "layer 3, output, head 1: NaN, first at token 17" for the first element of an array of the layer that is not finite,
@@ -77,7 +77,7 @@ std::string other_value_text(const LayerCheck& check);
 std::string first_bad_element(const AttentionLayer& layer, std::string_view name, std::string_view shape,
                               std::span<const float> values);
 
-/// The same of the engine's outputs [N, Hq, Dv] or log-sum-exps [N, Hq].
+/// The same for the engine's outputs [N, Hq, Dv] and its log-sum-exps [N, Hq].
 std::string first_bad_output(const AttentionLayer& layer, std::span<const float> output, std::span<const float> lse);
 
 /// Describes the first NaN or +inf among the estimates that a query uses, those of the keys it sees: "own.h5: sample

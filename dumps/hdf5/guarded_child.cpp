@@ -65,7 +65,7 @@ enum ExitCode : int {
   throw std::system_error(errno, std::generic_category(), call);
 }
 
-/// A check of calls that prepare the child.
+/// Checks a call that prepares the child.
 [[noreturn]] void fail_to_start(const std::string& file, const char* call) {
   const int error = errno;
   throw_if_limit(file, error);
@@ -104,7 +104,7 @@ class Process {
     pid_t ended = 0;
     while ((ended = waitpid(id_, &status, 0)) < 0 && errno == EINTR) {
     }
-    if (ended < 0) status = W_EXITCODE(1, 0);  // nobody knows how it ended
+    if (ended < 0) status = W_EXITCODE(1, 0);  // its exit status is lost
     id_ = -1;
     return status;
   }
@@ -122,7 +122,7 @@ std::size_t address_space_in_use() {
   return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-/// False if this process may have less than that.
+/// Returns false if this process may have less.
 bool set_limit(decltype(RLIMIT_AS) resource, rlim_t value) {
   rlimit limit{};
   getrlimit(resource, &limit);

@@ -64,7 +64,7 @@ class Node {
   };
   /// Fails unless the attribute exists.
   Attribute open_attribute(const char* name, std::string_view expected) const;
-  /// Fails unless it is one value, not an array, too.
+  /// Also fails unless it is one value and no array.
   Attribute open_scalar_attribute(const char* name, std::string_view expected) const;
 
   std::shared_ptr<const OpenFile> file_;

@@ -21,10 +21,11 @@ struct DumpCheck {
   };
   std::vector<Layer> layers;  ///< by sample, then by layer number
 
-  std::int64_t num_bad_layers() const;  ///< those with NaN, infinity or values that are not in the keys
+  std::int64_t num_bad_layers()
+      const;  ///< layers with NaN, infinity, or values that are not in the keys as they should
 };
 
-/// Called with the number of layers checked so far and of all layers. An exception that it throws ends the check.
+/// Is called with the number of checked layers and of all layers. An exception that it throws ends the check.
 using CheckProgress = std::function<void(std::size_t done, std::size_t total)>;
 
 /// Reads every value, one layer at a time.
@@ -43,7 +44,7 @@ Json summary_json(const DumpReader& dump);
 std::string check_text(const DumpReader& dump, const DumpCheck& check);
 Json check_json(const DumpReader& dump, const DumpCheck& check);
 
-/// What makes a layer of this dump a bad one: "NaN or infinity".
+/// What is bad in the bad layers of this dump: "NaN or infinity".
 std::string_view kinds_of_bad_values(const DumpReader& dump);
 
 /// One sentence that names file and first bad value, for an InputError; empty when there is none.

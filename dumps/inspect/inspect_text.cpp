@@ -40,7 +40,7 @@ std::string layers_text(const DumpReader& dump, std::size_t sample, Describe des
   return text;
 }
 
-/// Cut, because rotary parameters may be long tables; --json prints all.
+/// The text is cut, because rotary parameters may be long tables; --json prints all.
 std::string clipped(std::string text) {
   constexpr std::size_t kMax = 240;
   if (text.size() <= kMax) return text;

@@ -36,7 +36,7 @@ inline constexpr int kMaxSpans = 1000;
 inline constexpr std::int64_t kMaxTokens = kLargestCount;
 inline constexpr std::int64_t kMaxWindow = std::int64_t{1} << 40;
 
-/// Called with the bytes of q, k and v written so far, and of the whole dump, from one thread at a time. An exception
+/// Is called with the bytes of q, k and v written so far and in the whole dump, by one thread at a time. An exception
 /// that it throws ends the writing and leaves no file.
 using DumpProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 

@@ -153,7 +153,7 @@ void SyntheticKvHead::plant(int sample) {
   for (const TokenSpan& span : synthetic_spans(options_, sample))
     for (std::int64_t t = span.begin; t < span.end; ++t) add(t, PlantedFeature::span, t - span.begin);
 
-  // At positions that every query sees.
+  // The others stand at positions that every query sees.
   const std::int64_t begin = std::max(sinks, first_visible(options_, layer_)), end = tokens - options_.num_queries;
   std::vector<std::int64_t> taken;
   for (const PlantedToken& planted : planted_)
@@ -260,7 +260,8 @@ void SyntheticQueries::fill_row(std::int64_t query, int head, float* out) const 
   const double noise = recipe.spread / (scale_ * std::sqrt(static_cast<double>(dim)) * kNoiseDeviation);
   std::vector<double> row(static_cast<std::size_t>(dim));
   for (double& x : row) x = noise * noise_pair(random.bits()).first;
-  // Reduced, because the keys' large constants would shift all scores of a head together, far into a soft-cap.
+  // Outlier channels have less, because the keys' large constants would shift all scores of a head together, far into a
+  // soft-cap.
   for (const int c : kv_head.outliers()) row[c] *= 0.1;
 
   // Along feature channels a query has exactly what its recipe says and no noise, so that scores are accurate.

@@ -20,8 +20,8 @@ struct AuditReport {
 std::string audit_text(const AuditReport& report);
 Json audit_json(const AuditReport& report);
 
-/// What explains rows that leave their rounding, in one sentence that claims no more than the numbers. prompt_alone:
-/// LayerAudit.
+/// One sentence on what explains rows that differ by more than rounding. It claims no more than the numbers do.
+/// `prompt_alone`: as in LayerAudit.
 std::string explanation_text(const Explanation& found, bool prompt_alone);
 
 }  // namespace attest

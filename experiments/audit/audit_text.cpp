@@ -35,7 +35,7 @@ std::string first_text(const AuditedLayer& first) {
                      departure.position, departure.head, departure_text(departure.fit));
 }
 
-/// Layers with the same explanation, as one: its rows are those of all, its errors the largest.
+/// Joins layers with the same explanation into one, which has the rows of all and the largest errors.
 struct ExplainedLayers {
   std::set<int> layers;
   Explanation together;
@@ -57,7 +57,7 @@ struct ExplainedLayers {
   }
 
  private:
-  /// Keeps those that are in both.
+  /// Keeps the values that are in both.
   static void add_candidates(std::vector<TestedHypothesis>& kept, const std::vector<TestedHypothesis>& more) {
     std::erase_if(kept, [&](TestedHypothesis& one) {
       const auto same = std::ranges::find(more, one.text, &TestedHypothesis::text);

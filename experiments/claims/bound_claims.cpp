@@ -50,7 +50,8 @@ ClaimResult tail_below_bound(const ScanBoundStudy& bounds) {
               at_lambda(*first), *first == last ? "" : "; " + at_lambda(last))};
 }
 
-/// Of each sample the share of the tokens above the threshold that the bound allows to be missed, minus that which is.
+/// For each sample, of the tokens above the threshold, the share that the bound allows to be missed minus the share
+/// that is missed.
 SampleNumbers allowed_minus_missed(const ScanBoundStudy& bounds, std::size_t margin) {
   SampleNumbers found;
   for (const LayerBounds& sample : bounds.samples)

@@ -69,7 +69,7 @@ ClaimResult salient_are_selected(const ModelStudy& study) {
           .subject = subject_of(*ffd, *index_of(ffd->group, 5), cells)};
 }
 
-/// The oracle that has the true maximum must drop blocks as FFD does: whole blocks are kept for one near token.
+/// The oracle that has the true maximum must drop blocks, as FFD does: a block is kept as a whole for one near token.
 ClaimResult pseudo_max_is_the_cause(const ModelStudy& study) {
   const PooledSelector* oracle = first_selector(study, "topdelta", [](const PooledSelector& selector) {
     return selector.option("granularity") == "block" && index_of(selector.group, 5).has_value();

@@ -125,7 +125,7 @@ SampleNumbers class_differences(std::span<const SampleCells> cells, const Failur
   for (const SampleCells& sample : cells) {
     const auto pairs = pair_values(std::span(&sample, 1));
     const double difference = mean_over(cases.proxy_error, pairs) - mean_over(cases.regular, pairs);
-    if (!std::isnan(difference)) found[{sample.dump, sample.sample}] = difference;
+    if (!std::isnan(difference)) found[key_of(sample)] = difference;
   }
   return found;
 }

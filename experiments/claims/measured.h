@@ -30,13 +30,13 @@ struct Measured {
 
 Measured measure(std::span<const SampleCells> cells);
 
-/// One number of each sample.
+/// One number for each sample.
 using SampleNumbers = std::map<SampleKey, double>;
 
 /// The mean over the cells of each sample that has any.
 SampleNumbers sample_means(std::span<const SampleCells> cells);
 
-/// a - b of the samples that have both.
+/// a - b for the samples that have both.
 SampleNumbers differences(const SampleNumbers& a, const SampleNumbers& b);
 
 /// The mean over samples, each counting once. `confidence`: of its interval.
@@ -46,8 +46,8 @@ Measured measure(const SampleNumbers& numbers, double confidence = 0.95);
 /// can tell.
 Verdict judged(const Interval& interval, double low, double high = std::numeric_limits<double>::infinity());
 
-/// Of several parts that must all hold (layers, budgets): one that does not, at a level that they share, refutes.
-/// `parts`: what is at least 0 where the claim holds, by sample.
+/// The verdict on several parts (layers, budgets) that must all hold. One part that does not hold refutes the claim;
+/// the parts share the level of the test. `parts`: numbers of samples that are at least 0 where the claim holds.
 struct JudgedParts {
   Verdict verdict = Verdict::cannot_tell;
   std::size_t hold = 0, refuted = 0, parts = 0;
@@ -55,16 +55,16 @@ struct JudgedParts {
 };
 JudgedParts judged_parts(std::span<const SampleNumbers> parts);
 
-/// Of what is claimed of every cell: one counterexample refutes, and fewer than five samples tell nothing.
+/// The verdict on a claim about every cell: one counterexample refutes it, and fewer than five samples tell nothing.
 Verdict judged_universal(bool counterexample, std::size_t samples);
 
 /// The share of the cells for which `holds`; undefined cells (NaN) are left out.
 Measured share_where(std::vector<SampleCells> cells, const std::function<bool(float)>& holds);
 
-/// 1 - x of every cell.
+/// 1 - x for every cell.
 std::vector<SampleCells> complement(std::vector<SampleCells> cells);
 
-/// Of each sample the mean over its proxy-error pairs minus that over its regular ones.
+/// For each sample, the mean over its proxy-error pairs minus the mean over its regular pairs.
 SampleNumbers class_differences(std::span<const SampleCells> cells, const FailureCases& cases);
 
 /// The cells of a metric at one setting; the only one of metrics without settings.

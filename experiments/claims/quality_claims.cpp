@@ -20,7 +20,7 @@ double keep_of(const QualityPoint& p) { return p.keep.mean; }
 double recall_of(const QualityPoint& p) { return p.recall.mean; }
 double lse_of(const QualityPoint& p) { return p.lse_error_max; }
 
-/// What two curves are compared by.
+/// How two curves are compared.
 struct CurveQuestion {
   const char *first, *second;  ///< names of the selectors
   ValueOf at;                  ///< what is matched
@@ -31,8 +31,23 @@ struct CurveQuestion {
   const char* run_options;
 };
 
-/// The two selectors at every matched number that is a setting of one of them and within the range of both, in the
-/// layers that are dense in neither; sample by sample.
+/// The numbers that are a setting of one of the curves and within the range of both.
+std::set<double> matched_numbers(const QualityCurve& ours, const QualityCurve& theirs, const CurveQuestion& q) {
+  std::set<double> numbers;
+  for (const QualityCurve* one : {&ours, &theirs})
+    for (const QualityPoint& point : one->points)
+      if (value_at(ours, q.at(point), q.at, q.value) && value_at(theirs, q.at(point), q.at, q.value))
+        numbers.insert(q.at(point));
+  return numbers;
+}
+
+/// By how much the first curve is better at a matched number; nothing outside of the range of one of the two.
+std::optional<double> gain(const QualityCurve& ours, const QualityCurve& theirs, double at, const CurveQuestion& q) {
+  const auto x = value_at(ours, at, q.at, q.value), y = value_at(theirs, at, q.at, q.value);
+  return x && y ? std::optional((q.higher_is_better ? 1 : -1) * (*x - *y)) : std::nullopt;
+}
+
+/// Compares two selectors sample by sample at every matched number, in the layers that are dense in neither.
 ClaimResult compare_curves(const ModelStudy& study, const CurveQuestion& q) {
   const PooledSelector *first = first_selector(study, q.first), *second = first_selector(study, q.second);
   if (!first || !second)
@@ -42,25 +57,16 @@ ClaimResult compare_curves(const ModelStudy& study, const CurveQuestion& q) {
     return quality_curve(study, selector, dense, sample, kNoIntervals);
   };
   const QualityCurve ours = curve(*first, {}), theirs = curve(*second, {});
-  std::set<double> points;
-  for (const QualityCurve* one : {&ours, &theirs})
-    for (const QualityPoint& point : one->points)
-      if (value_at(ours, q.at(point), q.at, q.value) && value_at(theirs, q.at(point), q.at, q.value))
-        points.insert(q.at(point));
+  const std::set<double> points = matched_numbers(ours, theirs, q);
   if (points.empty())
     return {.evidence = fmt::format("{} and {} have no {} in common", q.first, q.second, q.matched),
             .run_options = q.run_options};
-  const double sign = q.higher_is_better ? 1 : -1;
-  const auto gain = [&](const QualityCurve& a, const QualityCurve& b, double at) -> std::optional<double> {
-    const auto x = value_at(a, at, q.at, q.value), y = value_at(b, at, q.at, q.value);
-    return x && y ? std::optional(sign * (*x - *y)) : std::nullopt;
-  };
   std::vector<SampleNumbers> parts(points.size());
   for (const SampleKey& sample : study.sample_keys()) {
     const QualityCurve a = curve(*first, sample), b = curve(*second, sample);
     std::size_t part = 0;
     for (const double at : points) {
-      if (const auto found = gain(a, b, at)) parts[part][sample] = *found;
+      if (const auto found = gain(a, b, at, q)) parts[part][sample] = *found;
       ++part;
     }
   }
@@ -71,7 +77,7 @@ ClaimResult compare_curves(const ModelStudy& study, const CurveQuestion& q) {
       parts.size() == points.size()
           ? ""
           : fmt::format(" ({} reached by fewer than {} samples)", points.size() - parts.size(), kFewestClusters);
-  const auto won = std::ranges::count_if(points, [&](double at) { return *gain(ours, theirs, at) >= 0; });
+  const auto won = std::ranges::count_if(points, [&](double at) { return *gain(ours, theirs, at, q) >= 0; });
   const double shown = *std::next(points.begin(), static_cast<std::ptrdiff_t>(points.size() / 2));
   return {.verdict = judged.verdict,
           .evidence = fmt::format(
@@ -100,7 +106,7 @@ ClaimResult top_delta_beats_top_k(const ModelStudy& study) {
                                 "--selector topdelta --selector topk --delta 1:12:1 --budget 16,64,256,1024"});
 }
 
-/// Of the model, also those that its dumps do not have.
+/// The number of layers of the model; its dumps may have fewer.
 int num_layers(const ModelStudy& study) {
   int layers = 0;
   for (const PlacedSample& sample : study.samples())
@@ -108,7 +114,8 @@ int num_layers(const ModelStudy& study) {
   return layers;
 }
 
-/// Layers in which FFD's mean of the metric is above Quest's. What is claimed of every layer does not hold by some.
+/// The layers in which FFD's mean of the metric is above Quest's. A claim about every layer does not hold because some
+/// do.
 ClaimResult correlation_above_quest(const ModelStudy& study, std::string_view metric) {
   const PooledSelector *ffd = first_selector(study, "ffd"), *quest = first_selector(study, "quest");
   const std::string options = "--selector ffd --selector quest:dense_layers=0";
@@ -165,7 +172,7 @@ ClaimResult recall_at(const ModelStudy& study, double delta) {
 ClaimResult near_perfect_at_5(const ModelStudy& study) { return recall_at(study, 5); }
 ClaimResult near_perfect_at_7(const ModelStudy& study) { return recall_at(study, 7); }
 
-/// Both of the first two layers must be there: one alone says nothing of the other.
+/// Both of the first two layers must be there: one alone says nothing about the other.
 ClaimResult no_early_exception(const ModelStudy& study) {
   const PooledSelector* ffd = first_top_delta_ffd(study, [](const PooledSelector& selector) {
     return selector.option("dense_layers") == "0" && index_of(selector.group, 5) && nats_per_delta(selector) == 1.0;

@@ -79,7 +79,7 @@ const PooledSelector* headwise_ffd(const ModelStudy& study) {
   return per_head ? per_head : ffd_at(study, 5);
 }
 
-/// Each sample on its own, as the paper measures one: samples that are averaged first hide how heads vary.
+/// Each sample is measured on its own, as the paper measures one: a mean over samples would hide how heads vary.
 ClaimResult heads_differ(const ModelStudy& study) {
   const PooledSelector* ffd = headwise_ffd(study);
   if (!ffd) return needs_ffd_at(5);
@@ -93,7 +93,7 @@ ClaimResult heads_differ(const ModelStudy& study) {
   for (const SampleCells& sample : keep) {
     const Moments heads = headwise_variation(std::span(&sample, 1), {}).keep_ratio;
     if (heads.count == 0) continue;
-    const std::pair key{sample.dump, sample.sample};
+    const SampleKey key = key_of(sample);
     means[key] = heads.mean;
     stds[key] = heads.std;
     ratios[key] = heads.std / heads.mean;

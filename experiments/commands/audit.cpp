@@ -33,7 +33,7 @@ struct AuditCommand {
   std::uint64_t allowed_memory = 0;
 };
 
-/// What the engine says it does.
+/// The computation that the engine says it does.
 struct Expected {
   std::shared_ptr<Selector> selector;
   Setting setting;

@@ -8,6 +8,8 @@
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
 #include "dumps/base/utc_time.h"
+#include "experiments/bench/kernel/kernel_bench.h"
+#include "experiments/bench/kernel/kernel_text.h"
 #include "experiments/cli/options/grid.h"
 #include "experiments/cli/options/one_device.h"
 #include "experiments/cli/options/output_file.h"
@@ -16,8 +18,6 @@
 #include "experiments/cli/parse/checks.h"
 #include "experiments/cli/process/version.h"
 #include "experiments/commands/commands.h"
-#include "experiments/decode/kernel_bench.h"
-#include "experiments/decode/kernel_text.h"
 #include "kernels/device/on_cuda.h"
 
 namespace attest {
@@ -31,7 +31,7 @@ struct KernelBenchCommand {
   bool replace = false;
 };
 
-/// Parses what CLI11 leaves as text.
+/// Parses the options that CLI11 leaves as text.
 void finish_options(KernelBenchCommand& command) {
   KernelBenchOptions& bench = command.bench;
   bench.plan.lengths = parse_lengths(command.lengths);
@@ -58,7 +58,7 @@ void run_bench_kernel(KernelBenchCommand& command, const GlobalOptions& global) 
   finish_options(command);
   command.bench.seed = global.seed;
   command.bench.threads = global.thread_count();
-  // Before minutes of measurements.
+  // The output is checked before minutes of measurements.
   check_output_file(command.output, {&command.bench.dump, 1}, {.replace = command.replace});
   const Device device = one_gpu(global, "bench kernel");
   Progress progress("measurements", global.quiet);

@@ -8,6 +8,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/json.h"
+#include "experiments/bench/kernel/kernel_plan.h"
 #include "experiments/cli/options/grid.h"
 #include "experiments/cli/options/one_device.h"
 #include "experiments/cli/options/output_file.h"
@@ -15,7 +16,6 @@
 #include "experiments/cli/process/python_module.h"
 #include "experiments/cli/process/version.h"
 #include "experiments/commands/commands.h"
-#include "experiments/decode/kernel_plan.h"
 
 namespace attest {
 namespace {

@@ -16,14 +16,14 @@
 #include "dumps/base/join.h"
 #include "dumps/base/json_numbers.h"
 #include "dumps/base/printable.h"
-#include "experiments/catalogue/catalogue.h"
+#include "experiments/bench/kernel/kernel_experiments.h"
+#include "experiments/bench/model/throughput.h"
 #include "experiments/cli/options/results_arguments.h"
 #include "experiments/cli/output/progress.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/commands/commands.h"
-#include "experiments/decode/kernel_experiments.h"
-#include "experiments/outcomes/failure_prediction.h"
-#include "experiments/throughput/throughput.h"
+#include "experiments/failure_prediction/failure_prediction.h"
+#include "experiments/list/catalogue.h"
 #include "experiments/validation/verdict_result.h"
 
 namespace attest {

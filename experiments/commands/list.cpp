@@ -4,8 +4,8 @@
 #include <string>
 
 #include "dumps/base/json.h"
-#include "experiments/catalogue/catalogue.h"
 #include "experiments/commands/commands.h"
+#include "experiments/list/catalogue.h"
 
 namespace attest {
 namespace {

@@ -50,12 +50,12 @@ void check_model(const Recommended& recommended, const std::string& model, const
         fmt::format("{} is of the model '{}', and {} is for '{}'", path, model, recommended.path, recommended.model)));
 }
 
-/// Of a dump's info, or of a dump of a study.
+/// The shape in a dump's info, or in a dump of a study.
 Recommended::ModelShape shape_of(const auto& dump) {
   return {.layers = dump.num_layers, .query_heads = dump.shape.num_query_heads, .kv_heads = dump.shape.num_kv_heads};
 }
 
-/// Results as they are; dumps are studied first, at the recommended settings.
+/// Takes results as they are, and studies dumps first, at the recommended settings.
 ResultsFiles opened(MonitorOptions& options, const Recommended& recommended, const GlobalOptions& global) {
   JudgedInputs inputs = split_judged_inputs(options.inputs);
   if (!inputs.tasks.empty())
@@ -86,8 +86,8 @@ struct Monitored {
   Monitoring monitoring;
 };
 
-/// Files and dumps as they were given. A dump holds its prompts by name, which sorts them by task and length; a test
-/// that met all of the hardest task first would take them for a change. So those of one dump are drawn.
+/// Files and dumps keep the order in which they were given. A dump holds its prompts by name, which sorts them by task
+/// and length, and a test that met the hardest task first would see a change. So the prompts of one dump are shuffled.
 std::vector<std::size_t> order_of(const PromptSet& set, ResultsFiles files, std::uint64_t seed) {
   std::vector<std::size_t> order(set.prompts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -105,7 +105,7 @@ std::vector<std::size_t> order_of(const PromptSet& set, ResultsFiles files, std:
   return order;
 }
 
-/// In what the prompts differ from those that certified, whatever their numbers.
+/// Sentences on how the prompts differ from those that certified, whatever their numbers.
 std::vector<std::string> differences(const Recommended& recommended, const PromptSet& set) {
   std::vector<std::string> found;
   std::set<std::string> tasks;

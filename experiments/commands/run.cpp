@@ -16,10 +16,10 @@
 #include "experiments/cli/options/study_choice.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/cli/process/line_prefix.h"
-#include "experiments/cli/study/study_run.h"
-#include "experiments/cli/study/summary_table.h"
 #include "experiments/commands/commands.h"
 #include "experiments/commands/run_elsewhere.h"
+#include "experiments/run/study_run.h"
+#include "experiments/run/summary_table.h"
 
 namespace attest {
 namespace {

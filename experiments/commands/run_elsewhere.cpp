@@ -16,7 +16,7 @@
 namespace attest {
 namespace {
 
-/// What the chunks of a study are not given: where its results go, how it begins, and by whom it is computed.
+/// Options that are not passed on to the chunks of a study: where its results go, how it begins, and who computes it.
 constexpr std::array<std::string_view, 10> kOfTheWhole = {"--output", "--resume", "--force", "--dask", "--mpi",
                                                           "--slurm",  "--units",  "--chunk", "--take", "--time-limit"};
 

@@ -19,8 +19,8 @@ void add_elsewhere_options(Command& command, Elsewhere& elsewhere);
 /// Whether the study goes elsewhere. Throws UsageError if two ways are given.
 bool is_elsewhere(const Elsewhere& elsewhere);
 
-/// Becomes attest.cluster, which starts this program for chunks of the study. `command` is `attest run` as it was
-/// given.
+/// Replaces this process by attest.cluster, which starts this program for chunks of the study. `command` is `attest
+/// run` as it was given.
 [[noreturn]] void run_elsewhere(const Elsewhere& elsewhere, const Command& command, const std::string& output,
                                 const GlobalOptions& global);
 

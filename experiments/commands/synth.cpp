@@ -51,7 +51,7 @@ struct SynthOptions {
   std::string preset;
   std::string element_type = "bfloat16";
   SyntheticOptions given;  ///< values of the options as typed, otherwise the defaults
-  /// Each copies one typed option from `given` over a preset.
+  /// Functions that each copy one typed option from `given` over a preset.
   std::vector<std::function<void(SyntheticOptions& dump, const SyntheticOptions& given)>> typed;
   bool force = false;
 };

@@ -31,7 +31,7 @@ struct TableOptions {
   bool with_dense_layers = false, force = false;
 };
 
-/// Of the output file, by --format or its name; without one of what is printed.
+/// The format of the output file, by --format or its name; without an output file, of what is printed.
 std::string format_of(const TableOptions& options, const GlobalOptions& global) {
   const bool prints_json = global.json && options.output.empty();
   if (prints_json && !options.format.empty() && options.format != "json")

@@ -21,8 +21,8 @@
 #include "experiments/cli/parse/checks.h"
 #include "experiments/cli/process/python_module.h"
 #include "experiments/cli/process/version.h"
-#include "experiments/cli/study/study_run.h"
 #include "experiments/commands/commands.h"
+#include "experiments/run/study_run.h"
 #include "kernels/selectors/selector_text.h"
 
 namespace attest {
@@ -125,7 +125,7 @@ Json selectors_json(const SelectorGrids& options, std::span<const std::string> o
   return all;
 }
 
-/// As torch names the device. Of "auto" the script decides: the operator library may have no code for a GPU.
+/// The device as torch names it. The script decides about "auto": the operator library may have no code for a GPU.
 std::string torch_device(const GlobalOptions& global) {
   if (global.device == "auto") return global.device;
   const Device device = one_device(global, "tasks");

@@ -18,7 +18,7 @@
 #include "experiments/cli/parse/checks.h"
 #include "experiments/cli/process/version.h"
 #include "experiments/commands/commands.h"
-#include "experiments/outcomes/failure_prediction.h"
+#include "experiments/failure_prediction/failure_prediction.h"
 #include "experiments/validation/engine_files.h"
 #include "experiments/validation/guarantee_options.h"
 #include "experiments/validation/recommendation.h"
@@ -30,6 +30,14 @@
 namespace attest {
 namespace {
 
+/// A file for an inference engine.
+struct EngineFile {
+  std::string_view option;
+  std::string path;
+  std::string (*text)(const Judgement&);  ///< throws UsageError for what the engine cannot be told
+  std::string_view what;
+};
+
 struct ValidateOptions {
   std::vector<std::string> inputs;  ///< dumps, or results files
   GuaranteeOptions guarantee;
@@ -38,6 +46,20 @@ struct ValidateOptions {
   std::string details;
   std::vector<std::string> formats;  ///< of its pictures; empty: kDefaultFormats
 
+  /// Those that are asked for.
+  std::vector<EngineFile> engine_files() const {
+    std::vector<EngineFile> files{{"--emit-trtllm", trtllm, trtllm_yaml, "the certified factor"},
+                                  {"--emit-vllm", vllm, vllm_json, "the certified formats"},
+                                  {"--emit-modelopt", modelopt, modelopt_json, "the certified formats"}};
+    std::erase_if(files, [](const EngineFile& file) { return file.path.empty(); });
+    return files;
+  }
+  /// The paths of all output files that are asked for, without those of --details.
+  std::vector<std::string> files() const {
+    std::vector<std::string> paths{output, csv, trtllm, vllm, modelopt};
+    std::erase(paths, "");
+    return paths;
+  }
   VerdictFolder folder() const {
     return {.path = details, .formats = formats.empty() ? kDefaultFormats : formats, .replace = study.force};
   }
@@ -50,24 +72,24 @@ std::filesystem::path place_of(const std::string& path) {
   return place.has_filename() ? place : place.parent_path();
 }
 
-/// Refuses what could not be written at the end, before the work.
+/// Refuses, before the work, outputs that could not be written at the end.
 void check_outputs(const ValidateOptions& options) {
   std::vector<std::string> taken = options.inputs;
   taken.push_back(options.study.results);
-  for (const std::string* path : {&options.output, &options.csv, &options.trtllm, &options.vllm, &options.modelopt}) {
-    check_output_file(*path, taken, {.replace = options.study.force});
-    taken.push_back(*path);
+  for (const std::string& path : options.files()) {
+    check_output_file(path, taken, {.replace = options.study.force});
+    taken.push_back(path);
   }
   for (const std::string& path : taken)
     if (!options.details.empty() && !path.empty() && place_of(path) == place_of(options.details))
       throw UsageError(fmt::format("--details: {} is an input or another output, expected a folder of its own",
                                    printable(options.details)));
-  for (const std::string* path : {&options.output, &options.csv, &options.trtllm, &options.vllm, &options.modelopt}) {
-    if (options.details.empty() || path->empty()) continue;
-    const std::filesystem::path place = place_of(*path);
+  for (const std::string& path : options.files()) {
+    if (options.details.empty()) break;
+    const std::filesystem::path place = place_of(path);
     if (place.parent_path() == place_of(options.details) && is_verdict_file(place.filename()))
       throw UsageError(
-          fmt::format("--details: writes a file of the name of {}, expected another name or folder", printable(*path)));
+          fmt::format("--details: writes a file of the name of {}, expected another name or folder", printable(path)));
   }
   if (!options.details.empty()) check_verdict_folder(options.folder());
   if (options.details.empty() && !options.formats.empty())
@@ -91,20 +113,17 @@ void write_outputs(const Judgement& judgement, const ValidateOptions& options, c
     if (!options.output.empty())
       write(options.output, recommendation_json(judgement, program_version().program).dump(2) + "\n",
             "the recommendation of what is certified");
-    if (!options.trtllm.empty()) write(options.trtllm, trtllm_yaml(judgement), "the certified factor");
-    for (const auto& [path, text] :
-         {std::pair(&options.vllm, &vllm_json), std::pair(&options.modelopt, &modelopt_json)})
-      if (!path->empty()) {
-        const std::string note = scales_note(judgement);
-        write(*path, text(judgement), "the certified formats" + (note.empty() ? "" : "; " + note));
-      }
+    for (const EngineFile& file : options.engine_files()) {
+      const std::string note = scales_note(judgement);
+      write(file.path, file.text(judgement), fmt::format("{}{}{}", file.what, note.empty() ? "" : "; ", note));
+    }
   } else if (!global.quiet) {
-    for (const std::string* path : {&options.output, &options.trtllm, &options.vllm, &options.modelopt})
-      if (!path->empty()) std::cerr << fmt::format("{} was not written: nothing is certified\n", printable(*path));
+    for (const std::string& path : options.files())
+      if (path != options.csv) std::cerr << fmt::format("{} was not written: nothing is certified\n", printable(path));
   }
 }
 
-/// The judgements as they are told: alone, or as a list with what they say together.
+/// The text of the judgements: one alone, or several as a list with what they say together.
 void print(const std::vector<Judgement>& judgements, const GlobalOptions& global) {
   const std::string together = together_text(judgements.size(), judgements.front().request.guarantee);
   if (!global.json) {
@@ -116,46 +135,48 @@ void print(const std::vector<Judgement>& judgements, const GlobalOptions& global
   std::cout.flush();
 }
 
+/// The results files to judge. Dumps are studied first; `selectors` then become the labels in their study.
+std::vector<std::string> results_to_judge(const JudgedInputs& inputs, const JudgementOptions& request,
+                                          std::vector<std::string>& selectors, ValidateOptions& options,
+                                          const GlobalOptions& global) {
+  const bool candidates = !request.candidates.empty();
+  if (inputs.dumps.empty()) {
+    refuse_study_options(options.study);
+    if (candidates && !selectors.empty())
+      throw UsageError("--candidates are labels of the results, and --selector is given, too");
+    return inputs.results;
+  }
+  std::vector<SelectorSpec> specs;
+  for (std::string& selector : selectors) selector = specs.emplace_back(parse_selector(selector)).label;
+  if (specs.empty() && !candidates) specs.push_back(parse_selector("ffd"));
+  for (const EngineFile& file : options.engine_files())
+    check_engine_words(file.option, candidates ? nullptr : &specs.front(), request.per);
+  options.study.outputs = options.files();
+  return {study_dumps(inputs.dumps, specs, request, options.study, options.output, global)};
+}
+
 void run_validate(ValidateOptions& options, const GlobalOptions& global) {
   JudgementOptions request = judgement_options(options.guarantee, global);
   std::vector<std::string> selectors = options.guarantee.selectors;
   const bool candidates = !request.candidates.empty();
-  const bool several = selectors.size() > 1 && !candidates;
-  if (several &&
-      !(options.output + options.csv + options.trtllm + options.vllm + options.modelopt + options.details).empty())
+  if (selectors.size() > 1 && !candidates && !(options.files().empty() && options.details.empty()))
     throw UsageError("--output, --csv, --emit-..., and --details are of one --selector");
   request.recommends = !options.output.empty();
-  JudgedInputs inputs = split_judged_inputs(options.inputs);
+  const JudgedInputs inputs = split_judged_inputs(options.inputs);
   check_options(request, !inputs.tasks.empty());
   check_outputs(options);
   const std::vector<TasksFile> tasks = read_tasks_files(inputs.tasks);
-  if (!inputs.dumps.empty()) {
-    std::vector<SelectorSpec> specs;
-    for (std::string& selector : selectors) selector = specs.emplace_back(parse_selector(selector)).label;
-    if (specs.empty() && !candidates) specs.push_back(parse_selector("ffd"));
-    for (const auto& [option, path] :
-         {std::pair("--emit-trtllm", &options.trtllm), std::pair("--emit-vllm", &options.vllm),
-          std::pair("--emit-modelopt", &options.modelopt)})
-      if (!path->empty()) check_engine_words(option, candidates ? nullptr : &specs.front(), request.per);
-    options.study.outputs = {options.output, options.csv, options.trtllm, options.vllm, options.modelopt};
-    inputs.results = {study_dumps(inputs.dumps, specs, request, options.study, options.output, global)};
-  } else {
-    refuse_study_options(options.study);
-  }
-  if (candidates && inputs.dumps.empty() && !selectors.empty())
-    throw UsageError("--candidates are labels of the results, and --selector is given, too");
+  const std::vector<std::string> paths = results_to_judge(inputs, request, selectors, options, global);
   if (selectors.empty() || candidates) selectors = {""};
   ResultsArguments arguments;
-  const ResultsFiles results = inputs.results.empty() ? ResultsFiles() : arguments.open(inputs.results);
+  const ResultsFiles results = paths.empty() ? ResultsFiles() : arguments.open(paths);
   std::vector<Judgement> judgements;
   for (const std::string& selector : selectors) {
     request.selector = selector;
     judgements.push_back(judge_results(results, request, tasks));
   }
-  // Refuse what they cannot say, whatever the verdict.
-  if (!options.trtllm.empty()) trtllm_yaml(judgements.front());
-  if (!options.vllm.empty()) vllm_json(judgements.front());
-  if (!options.modelopt.empty()) modelopt_json(judgements.front());
+  // These files refuse what they cannot say, whatever the verdict.
+  for (const EngineFile& file : options.engine_files()) file.text(judgements.front());
   write_outputs(judgements.front(), options, global);
   print(judgements, global);
   write_details(judgements.front(), options, global);

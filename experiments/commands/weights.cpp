@@ -26,8 +26,8 @@
 #include "experiments/cli/output/aligned_text.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/cli/process/version.h"
-#include "experiments/cli/study/study_run.h"
 #include "experiments/commands/commands.h"
+#include "experiments/run/study_run.h"
 
 namespace attest {
 namespace {

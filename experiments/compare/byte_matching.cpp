@@ -15,7 +15,7 @@
 namespace attest {
 namespace {
 
-/// Without the layers that one of the studies did not compute for the pair.
+/// The prompts without the layers that one of the studies did not compute for the pair.
 std::vector<MatchedPrompt> computed_parts(const ResultsFile& first, const ResultsFile& second,
                                           const MatchedPrompts& prompts, const MatchedSelector& pair) {
   std::vector<MatchedPrompt> parts = prompts.prompts;
@@ -29,7 +29,7 @@ std::vector<MatchedPrompt> computed_parts(const ResultsFile& first, const Result
   return parts;
 }
 
-/// io_ratio as the rows of the comparison have it: the mean over prompts of their means over cells, [setting].
+/// [setting] io_ratio as in the rows of the comparison: the mean over prompts of their means over cells.
 std::vector<double> io_of(const ResultsFile& file, std::size_t selector, const std::vector<MatchedPrompt>& prompts,
                           SamplePlace MatchedPrompt::*place, std::size_t IndexPair::*layer) {
   const std::size_t settings = file.study().selectors[selector].grid.size();

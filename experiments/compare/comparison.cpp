@@ -33,7 +33,7 @@ struct HeadSum {
   std::uint32_t count = 0, positive = 0, negative = 0;
 };
 
-/// What the prompts said so far.
+/// Collects the numbers of the prompts, one prompt after the other.
 class Collected {
  public:
   explicit Collected(Comparison& comparison)
@@ -57,7 +57,7 @@ class Collected {
     for (std::size_t h = 0; h < prompt.heads.size(); ++h) add_heads(prompt.heads[h], h);
   }
 
-  /// Fills in the rows but for what they say together.
+  /// Fills in what each row says by itself.
   void test_row(std::size_t r) const {
     ComparedRow& row = comparison_.rows[r];
     row.prompts = first_[r].size();
@@ -111,7 +111,7 @@ class Collected {
   std::vector<std::vector<HeadSum>> sums_;           ///< [Comparison::heads][layers, heads]
 };
 
-/// A row that was not rejected could have been at best the next one after those that were.
+/// At best, a row that was not rejected could have been the next one after the rejected rows.
 void judge(Comparison& comparison) {
   std::vector<double> p;
   for (const ComparedRow& row : comparison.rows) p.push_back(row.test.p);

@@ -32,7 +32,7 @@ enum class ChangeVerdict : std::uint8_t {
   too_few_prompts,  ///< no difference, however clear, could be told
 };
 
-/// Of a selector without settings that stands beside a setting of another.
+/// The label for a selector without settings that stands beside a setting of another.
 inline constexpr std::string_view kNoSetting = "no setting";
 
 /// One metric at one setting of one selector. Labels are empty for a metric of the exact scores.
@@ -63,7 +63,7 @@ struct HeadDifferences {
   std::vector<std::uint32_t> prompts, same_sign;  ///< those with a difference, and with one of the mean's sign
 };
 
-/// What the manifest says of how a results file was made; empty where it does not.
+/// How a results file was made, by its manifest; empty where the manifest does not say.
 struct ComparedFile {
   std::string path, version, git_commit, device;
 };

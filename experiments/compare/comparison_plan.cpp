@@ -60,7 +60,8 @@ bool has_own_salient_delta(const MetricStatistic& metric) {
          metric.metric == "missed_salient_mass";
 }
 
-/// How far below the peak a token is salient at a setting: its delta, else --salient-delta. NaN if not known.
+/// How far below the peak a token may be to be salient at a setting: the setting's delta, else --salient-delta. NaN if
+/// not known.
 struct SalientDelta {
   std::string unit = "natural";
   double value = 0;
@@ -158,7 +159,7 @@ class Planner {
     if (!selector->io.empty()) row.io = selector->io[static_cast<std::size_t>(at)];
   }
 
-  /// Other tokens are salient at another delta.
+  /// Throws InputError if the metric counts salient tokens and the two files have different deltas for them.
   void check_salient(const MetricStatistic& metric, const StudySelector& a, const StudySelector& b,
                      const IndexPair& setting) const {
     if (!has_own_salient_delta(metric)) return;

@@ -45,7 +45,7 @@ std::string options_sentence(const Comparison& comparison) {
   return fmt::format("Options that differ (R1 -> R2): {}.", join(parts, "; "));
 }
 
-/// What only one file has.
+/// Names what only one file has.
 std::string lone_sentence(std::string_view file, const std::vector<std::string>& prompts,
                           const std::vector<std::string>& labels, const std::vector<std::string>& settings,
                           bool by_bytes = false) {
@@ -76,7 +76,7 @@ std::string left_out_sentence(const Comparison& comparison) {
                      few(places));
 }
 
-/// What each matched pair of settings reads.
+/// Says how many bytes the matched settings read.
 std::string bytes_sentence(const Comparison& comparison) {
   std::vector<std::string> pairs;
   const ComparedRow* before = nullptr;
@@ -114,7 +114,7 @@ std::string prompts_text(const Comparison& comparison) {
 
 double scale_of(const MetricStatistic& metric) { return printed_unit(metric) == "%" ? 100 : 1; }
 
-/// What the smallest family of any size needs.
+/// Says that so few prompts cannot show a change, and how many could.
 std::string too_few_sentence(const Comparison& comparison) {
   const std::size_t rows = comparison.rows.size(), needed = comparison.prompts_needed(rows);
   const std::int64_t prompts = std::ssize(comparison.prompts.prompts);

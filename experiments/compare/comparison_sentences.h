@@ -8,7 +8,7 @@
 
 namespace attest {
 
-/// "recall.min"; "recall" of the mean.
+/// "recall.min"; "recall" for the mean.
 std::string printed_name(const MetricStatistic& metric);
 
 /// "recall.min of ffd at delta 5".
@@ -29,7 +29,7 @@ std::vector<std::string> header_sentences(const Comparison& comparison);
 /// How the rows were tested.
 std::string method_sentence(const Comparison& comparison);
 
-/// What came out.
+/// The outcome.
 std::string summary_sentence(const Comparison& comparison);
 
 }  // namespace attest

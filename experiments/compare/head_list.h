@@ -16,7 +16,7 @@ struct ListedHead {
   std::uint32_t prompts = 0, same_sign = 0;
 };
 
-/// Those with the largest mean difference, at most `maximum`; none whose difference is 0.
+/// The heads with the largest mean difference, at most `maximum`; none whose difference is 0.
 std::vector<ListedHead> largest_differences(const Comparison& comparison, const HeadDifferences& heads,
                                             std::size_t maximum);
 

@@ -8,7 +8,7 @@
 
 namespace attest {
 
-/// What one prompt says of the rows.
+/// The numbers of one prompt for the rows.
 struct PromptDifferences {
   std::vector<double> first, second;  ///< [rows]; NaN where no cell is defined in both
   std::vector<std::uint8_t> equal;    ///< [rows] every cell is the same bit for bit

@@ -149,7 +149,7 @@ void pair_places(const ResultsFile& first, const ResultsFile& second, const std:
          static_cast<std::size_t>(std::ranges::lower_bound(b.layers, layer) - b.layers.begin())});
 }
 
-/// Each range must choose a layer of a prompt.
+/// Throws UsageError for a range that chooses no layer of any prompt.
 void check_layers(const MatchedPrompts& matched, const ResultsFile& first,
                   const std::vector<std::pair<int, int>>& ranges) {
   for (const auto& range : ranges) {
@@ -163,9 +163,9 @@ void check_layers(const MatchedPrompts& matched, const ResultsFile& first,
       there.insert(sample.layers.begin(), sample.layers.end());
     }
     throw UsageError(fmt::format("--layers: no prompt has the layer {}{}; there are {}", range.first,
-                                 range.second == range.first  ? ""
-                                 : range.second == kLastLayer ? " or a later one"
-                                                              : fmt::format(" to {}", range.second),
+                                 range.second == range.first ? ""
+                                 : range.second == kOpenEnd  ? " or a later one"
+                                                             : fmt::format(" to {}", range.second),
                                  join(there, ", ")));
   }
 }

@@ -63,13 +63,13 @@ std::vector<MatchedSelector> meanings(const ResultsFile& first, const ResultsFil
   return found;
 }
 
-/// For a text without meaning: which settings its labels have, where its own is not among them. Else empty.
+/// For a text without meaning whose labels are known: which settings they have instead of the typed one. Else empty.
 std::string unknown_settings(const ResultsFile& first, const ResultsFile& second, const std::string& typed) {
   const auto unknown = [&](const std::string& a, const std::string& b) {
     const std::string in_first = unknown_setting(first, a), in_second = unknown_setting(second, b);
     return in_first + (in_first.empty() || in_second.empty() ? "" : "; ") + in_second;
   };
-  // No setting has a '=': behind it stands the other label.
+  // Settings have no '=': what stands behind one is the other label.
   std::string text = typed.find('=', typed.rfind('@')) == std::string::npos ? unknown(typed, typed) : "";
   for (std::size_t at = typed.find('='); at != std::string::npos && text.empty(); at = typed.find('=', at + 1))
     text = unknown(typed.substr(0, at), typed.substr(at + 1));

@@ -29,7 +29,7 @@ constexpr std::array kQuantities = {
 
 double number_of(const std::optional<int>& index) { return index ? static_cast<double>(*index) : kNaN; }
 
-/// Half way to the neighbours: where the column of a heat map begins or ends.
+/// Where the column of a heat map begins or ends: half way to its neighbour.
 double edge(const DeltaValidation& v, std::size_t i, bool upper) {
   const double here = v.delta(i);
   const auto step = [&](std::size_t low, std::size_t high) { return (v.delta(high) - v.delta(low)) / 2; };

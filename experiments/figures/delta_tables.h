@@ -20,7 +20,8 @@ Table quality_table(const std::vector<DeltaValidation>& validations);
 /// A row for each target and the model, each layer, each head: the smallest delta that meets it.
 Table target_table(const std::vector<DeltaValidation>& validations, const std::string& model);
 
-/// The same for a page, targets side by side: the model under each unit of delta, and the layers under the first.
+/// The same as a table for a page, with the targets side by side: the model under each unit of delta, and the layers
+/// under the first.
 Table printed_targets(const std::vector<DeltaValidation>& validations);
 
 }  // namespace attest

@@ -106,7 +106,7 @@ Figure heads_figure(const std::vector<DeltaValidation>& validations, const std::
   return figure;
 }
 
-/// At how many heads a target is met by some delta. Heads without cells are not counted.
+/// Says at how many heads some delta meets the target. Heads without cells are not counted.
 std::string heads_that_meet(const DeltaValidation& v, const QualityTarget& target) {
   std::size_t all = 0, met = 0, not_from = 0;
   for (const DeltaCurve& head : v.heads) {

@@ -19,7 +19,7 @@ namespace early_layers_figure {
 
 constexpr int kEarly = 2;  ///< layers that Quest and Twilight leave dense
 
-/// By how much an early layer must be worse than every later one before a sentence says so.
+/// An early layer must be worse than every later one by this much before a sentence says so.
 constexpr double kRecallMargin = 0.01;
 constexpr double kErrorFactor = 1.5, kErrorMargin = 0.01;  ///< both: as many times as large, and larger by these nats
 
@@ -148,7 +148,7 @@ std::string samples_in_words(const std::vector<LayerQuality>& layers) {
   return fmt::format("{}{} sample{}", few, maximum.samples, maximum.samples == 1 ? "" : "s");
 }
 
-/// Which early layers are worse than every later one, a quantity at a time: they need not be worse in both.
+/// The early layers that are worse than every later one, for each quantity: they need not be worse in both.
 struct Verdict {
   std::set<int> by_recall, by_error;
 
@@ -212,7 +212,7 @@ std::optional<Finding> finding_of(const ModelStudy& study, const PooledSelector&
                         .layer = early.front().layer}};
 }
 
-/// What the exception changes, where the results hold a selector with and without it.
+/// Says what the exception changes, where the results hold a selector with and without it.
 std::vector<Finding> exceptions(const std::vector<GroupCurve>& curves) {
   std::vector<Finding> findings;
   for (const GroupCurve& with : curves)
@@ -235,59 +235,83 @@ std::vector<Finding> exceptions(const std::vector<GroupCurve>& curves) {
   return findings;
 }
 
-std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions& options) {
-  const std::string run =
-      "--selector ffd --selector quest:dense_layers=0 --selector twilight:dense_layers=0 --layers 0-";
+/// The layers for which the study has recall.
+std::set<int> studied_layers(const ModelStudy& study) {
   std::set<int> layers;
   for (const PooledSelector& selector : study.selectors())
     for (const std::vector<SampleCells>& cells : study.cells(selector, "recall"))
       for (const int layer : layers_of(cells)) layers.insert(layer);
+  return layers;
+}
+
+/// First of each selector without dense layers, then of what dense layers change, then what is not known.
+std::vector<Finding> findings_of(const ModelStudy& study, const std::vector<GroupCurve>& curves) {
+  std::vector<Finding> findings;
+  std::set<std::string> dense;
+  for (const GroupCurve& curve : curves) {
+    if (curve.group->name != "all") continue;
+    if (!curve.dense && !curve.curve.selector->is_oracle())
+      if (std::optional<Finding> finding = finding_of(study, *curve.curve.selector))
+        findings.push_back(std::move(*finding));
+    const bool has_other = std::ranges::any_of(curves, [&](const GroupCurve& other) {
+      return !other.dense && differ_at_most_in(*other.curve.selector, *curve.curve.selector, {"dense_layers"});
+    });
+    if (curve.dense && !has_other) dense.insert(display_name(curve.selector().label));
+  }
+  std::ranges::move(exceptions(curves), std::back_inserter(findings));
+  if (!dense.empty())
+    findings.push_back(
+        {fmt::format("Not known without dense layers: {}; run with dense_layers=0.", join(dense, ", "))});
+  return findings;
+}
+
+Figure figure_of(const ModelStudy& study, const std::vector<LayerGroup>& groups, const std::vector<GroupCurve>& curves,
+                 const ExperimentOptions& options) {
+  std::vector<Row> rows;
+  for (const GroupCurve& curve : curves)
+    for (const QualityPoint& point : curve.curve.points) rows.push_back({&curve, &point});
+  Figure figure{.name = "early_layers", .data = table_of(rows)};
+  figure.caption = fmt::format(
+      "Quality against bytes in the first layers and in the others, of selectors that are dense in no layer; {}. A "
+      "dump has the exact inputs of every layer: how an early error grows through later layers is not measured here.",
+      study.source());
+  figure.columns = 2;
+  figure.panel_height_in = 1;
+  figure.panels = panels_of(study, groups, curves, options);
+  return figure;
+}
+
+NamedTable default_table(const ModelStudy& study, const std::vector<GroupCurve>& curves) {
+  std::vector<Row> rows;
+  std::vector<const StudySelector*> chosen;
+  for (const GroupCurve& curve : curves) {
+    const std::vector<std::size_t> defaults = default_settings(curve.selector());
+    for (const QualityPoint& point : curve.curve.points) {
+      if (std::ranges::count(defaults, point.setting) == 0) continue;
+      rows.push_back({&curve, &point});
+      chosen.push_back(&curve.selector());
+    }
+  }
+  return {"early_layers_table",
+          fmt::format("Layers 0 and 1 apart, at the settings of the methods' papers; {}.{}", study.source(),
+                      without_paper_settings(chosen, "all settings are shown")),
+          table_of(rows)};
+}
+
+std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions& options) {
+  const std::string run =
+      "--selector ffd --selector quest:dense_layers=0 --selector twilight:dense_layers=0 --layers 0-";
+  const std::set<int> layers = studied_layers(study);
   if (layers.empty() || *layers.begin() >= kEarly) return Unsupported{"needs layer 0 or 1 of the model", run};
   const std::vector<LayerGroup> groups = layer_groups(layers);
   if (*layers.rbegin() < kEarly) return Unsupported{"needs a layer from 2 on to compare with", run};
   const std::vector<GroupCurve> curves = curves_of(study, groups);
   if (std::ranges::none_of(curves, is_shown))
     return Unsupported{"needs a selector other than exact that is dense in no layer", run};
-
   ExperimentResult result;
-  std::set<std::string> dense;
-  std::vector<Row> all, defaults;
-  for (const GroupCurve& curve : curves) {
-    const std::vector<std::size_t> chosen = default_settings(curve.selector());
-    for (const QualityPoint& point : curve.curve.points) {
-      all.push_back({&curve, &point});
-      if (std::ranges::count(chosen, point.setting) > 0) defaults.push_back({&curve, &point});
-    }
-    if (curve.group->name != "all") continue;
-    if (!curve.dense && !curve.curve.selector->is_oracle())
-      if (std::optional<Finding> finding = finding_of(study, *curve.curve.selector))
-        result.findings.push_back(std::move(*finding));
-    const bool has_other = std::ranges::any_of(curves, [&](const GroupCurve& other) {
-      return !other.dense && differ_at_most_in(*other.curve.selector, *curve.curve.selector, {"dense_layers"});
-    });
-    if (curve.dense && !has_other) dense.insert(display_name(curve.selector().label));
-  }
-  std::ranges::move(exceptions(curves), std::back_inserter(result.findings));
-  if (!dense.empty())
-    result.findings.push_back(
-        {fmt::format("Not known without dense layers: {}; run with dense_layers=0.", join(dense, ", "))});
-
-  Figure figure{.name = "early_layers", .data = table_of(all)};
-  figure.caption = fmt::format(
-      "Quality against bytes in the first layers and in the others, of selectors that are dense in no layer; {}. A "
-      "dump "
-      "has the exact inputs of every layer: how an early error grows through later layers is not measured here.",
-      study.source());
-  figure.columns = 2;
-  figure.panel_height_in = 1;
-  figure.panels = panels_of(study, groups, curves, options);
-  result.figures.push_back(std::move(figure));
-  std::vector<const StudySelector*> chosen;
-  for (const Row& row : defaults) chosen.push_back(&row.curve->selector());
-  result.tables.push_back({"early_layers_table",
-                           fmt::format("Layers 0 and 1 apart, at the settings of the methods' papers; {}.{}",
-                                       study.source(), without_paper_settings(chosen, "all settings are shown")),
-                           table_of(defaults)});
+  result.findings = findings_of(study, curves);
+  result.figures.push_back(figure_of(study, groups, curves, options));
+  result.tables.push_back(default_table(study, curves));
   return result;
 }
 

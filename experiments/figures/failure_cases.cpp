@@ -28,7 +28,7 @@ constexpr std::array kClasses = {
     PairClass{"proxy-error", "proxy-error: at or below one limit", &FailureCases::proxy_error},
     PairClass{"high-error", "high-error: at or below both", &FailureCases::high_error}};
 
-/// What is averaged over the pairs of a class. Metrics that a selector lacks are not defined.
+/// A metric that is averaged over the pairs of a class. It is not defined where a selector lacks it.
 struct ClassMetric {
   const char* metric;
   Column column;

@@ -79,7 +79,7 @@ bool is_usable(const PooledSelector& ffd) {
   return nats_per_delta(ffd) && peak != "global" && peak != "global_exact";
 }
 
-/// For each delta the model, then each layer.
+/// Rows for each delta: first of the model, then of each layer.
 std::vector<Row> rows_of(const ModelStudy& study, const PooledSelector& ffd) {
   const std::set<int> dense = study.dense_layers({ffd.group.label});
   const auto gaps = study.cells(ffd, "dropped_gap", dense);

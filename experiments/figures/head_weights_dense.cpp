@@ -104,7 +104,7 @@ Figure figure_of(const ModelStudy& study, const std::vector<Kept>& all) {
   return figure;
 }
 
-/// What one KV head more gives, by weight and by output error.
+/// Says what one more KV head gives, by weight and by output error.
 Finding finding_of(const Kept& kept) {
   const DenseCurve& by_weight = kept.curves.front();
   const DensePoint &none = by_weight.points.front(), &one = by_weight.points[1];

@@ -95,7 +95,7 @@ Table table_of(const std::vector<Row>& rows) {
 
 using Head = std::pair<int, int>;  // layer, head
 
-/// Of each head of each layer, the mean over samples of its mean over queries.
+/// For each head of each layer, the mean over samples of its mean over queries.
 std::map<Head, double> head_means(std::span<const SampleCells> samples) {
   std::map<Head, ClusterSum> sums;
   for (const SampleCells& sample : samples)

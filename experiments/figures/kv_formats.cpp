@@ -28,7 +28,7 @@ struct Format {
   std::array<Ladder, kMeasures.size()> ladders{};
 
   const std::string& label() const { return selector->group.label; }
-  /// As stored: "fp8_e4m3, unit"; empty: native.
+  /// How keys or values are stored: "fp8_e4m3, unit"; empty if they are left as they are.
   std::string side(const char* name) const {
     const std::string format = selector->option(name);
     if (format == kNative) return {};
@@ -59,7 +59,7 @@ Format format_of(const PooledSelector& selector, double layer, double dense, std
   return format;
 }
 
-/// Each format over all compared layers, then layer by layer.
+/// Each format over all compared layers together, then over each layer.
 std::vector<Format> formats_of(const ModelStudy& study, const std::set<int>& except) {
   std::vector<Format> formats, by_layer;
   const double dense = dense_bytes(study);
@@ -108,13 +108,13 @@ Table figure_table(const std::vector<Format>& formats) {
   return make_table<Row>(rows, columns);
 }
 
-/// What is stored in a format: keys alone, values alone, both.
+/// The rows of a format in which keys alone, values alone, or both are stored.
 struct Apart {
   std::string format;
   const Format *keys = nullptr, *values = nullptr, *both = nullptr;
 };
 
-/// In the order of the study. Two different formats of keys and values are a row of their own.
+/// The rows, in the order of the study. A selector with different formats of keys and values has a row of its own.
 std::vector<Apart> apart(const std::vector<Format>& formats) {
   std::vector<Apart> rows;
   for (const Format& format : formats) {
@@ -178,7 +178,8 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Format>&
   return panels;
 }
 
-/// The recall deficit of the worst 1 % of the cells, or where so few have no 1 %, of the worst.
+/// The recall deficit by which formats are compared: that which 1 % of the cells exceed, or that of the worst cell
+/// where some format has too few cells.
 struct Tail {
   bool worst = false;
   double of(const Format& format) const { return worst ? format.ladders[0].worst : format.ladders[0].p99; }
@@ -187,7 +188,7 @@ Tail tail_of(std::span<const Format* const> formats) {
   return {std::ranges::any_of(formats, [](const Format* format) { return format->ladders[0].count < kMinCellsP99; })};
 }
 
-/// Which of keys and values cost more recall, if either do in the digits that are shown.
+/// Says whether keys or values cost more recall, if the digits that are shown tell.
 Finding apart_finding(const Apart& row) {
   const Tail tail = tail_of(std::array{row.keys, row.values});
   const bool keys = tail.of(*row.keys) > tail.of(*row.values);

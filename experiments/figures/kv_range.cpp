@@ -113,7 +113,7 @@ std::string place_of(const SideRange& worst, const std::vector<const SideRange*>
   return layers.size() > 1 && all_equal ? "every layer" : fmt::format("layer {}", worst.layer);
 }
 
-/// How large they are, where the largest is, and the largest channel.
+/// Says how large the values are, where the largest is, and how large the largest channel is.
 std::string size_in_words(const std::vector<const SideRange*>& layers, const SideRange& maximum,
                           const SideRange& outlier) {
   const std::string place =

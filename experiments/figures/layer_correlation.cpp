@@ -86,7 +86,7 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<RankCurv
   return panels;
 }
 
-/// The paper's claim is about Quest.
+/// Compares FFD with one other selector; the paper's claim is about Quest.
 Finding comparison_of(const RankCurve& ffd, const RankCurve& peer) {
   constexpr std::array kWords = {"tokens", "maxima of 16", "maxima of 128"};
   std::vector<std::string> parts;

@@ -83,7 +83,7 @@ Finding ranking_finding(const RetrievalRanking& ranking, const std::string& labe
               .metric = "span_mass", .selector = label, .setting = {}, .layer = first.layer, .head = first.head}};
 }
 
-/// What the selector keeps in its retrieval heads.
+/// The curves of the selector's retrieval heads.
 std::vector<const HeadCurve*> retrieval_heads_of(const std::vector<HeadCurve>& heads, const LossCurve& curve) {
   std::vector<const HeadCurve*> found;
   for (const HeadCurve& head : heads)
@@ -91,7 +91,7 @@ std::vector<const HeadCurve*> retrieval_heads_of(const std::vector<HeadCurve>& h
   return found;
 }
 
-/// What the retrieval heads lose at a point; the worst of them first in `losing`.
+/// Says what the retrieval heads lose at a point. Fills `losing` with the heads that lose most, the worst first.
 std::string heads_in_words(const std::vector<const HeadCurve*>& heads, std::size_t point,
                            std::vector<const HeadCurve*>& losing) {
   constexpr std::size_t kNamed = 3;
@@ -149,7 +149,7 @@ Finding loss_finding(const LossCurve& curve, std::size_t point, const std::vecto
   return finding;
 }
 
-/// Which of a selector's retrieval heads need a larger setting than the others. Nothing without retrieval heads.
+/// Says which of a selector's retrieval heads need a larger setting than the others. Nothing without retrieval heads.
 std::optional<Finding> need_finding(const std::vector<const HeadCurve*>& heads) {
   if (heads.empty()) return std::nullopt;
   const LossCurve& curve = *heads.front()->of;

@@ -91,7 +91,7 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<SpanCurv
   return panels;
 }
 
-/// All of FFD's default settings; the first of every other selector.
+/// Findings about all default settings of FFD, and about the first of every other selector.
 std::vector<Finding> findings_of(const std::vector<SpanCurve>& curves) {
   constexpr double kWarningRecall = 0.9, kSeriousRecall = 0.5;
   std::vector<Finding> findings;

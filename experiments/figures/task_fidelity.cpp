@@ -90,7 +90,7 @@ std::vector<const Row*> rows_of(const std::vector<Row>& rows, const PooledSelect
   return chosen;
 }
 
-/// In which task a selector does worst.
+/// Says in which task a selector does worst.
 void add_worst_task(const std::vector<const Row*>& tasks, std::vector<Finding>& findings) {
   const Row& worst = **std::ranges::min_element(tasks, {}, [](const Row* r) { return r->recall.mean; });
   std::string spans;
@@ -112,7 +112,7 @@ void add_worst_task(const std::vector<const Row*>& tasks, std::vector<Finding>& 
                                         .setting = worst.selector->group.setting_labels[worst.setting]}});
 }
 
-/// FFD against Quest at the settings of the paper's tables: delta 5, half of the tokens.
+/// Compares FFD with Quest at the settings of the paper's tables: delta 5, half of the tokens.
 void add_comparison(const ModelStudy& study, const std::vector<Row>& rows, std::vector<Finding>& findings) {
   std::vector<const Row*> ours, theirs;
   for (const PooledSelector& selector : study.selectors()) {

@@ -5,7 +5,7 @@
 
 namespace attest {
 
-/// Of the file that `attest tasks` wrote.
+/// Prints what is in a file that `attest tasks` wrote.
 void inspect_tasks(const std::string& path, bool as_json);
 
 /// Whether a folder is one of unfinished task outcomes.

@@ -14,10 +14,10 @@
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
+#include "experiments/bench/kernel/kernel_experiments.h"
 #include "experiments/claims/claims_page.h"
-#include "experiments/decode/kernel_experiments.h"
+#include "experiments/failure_prediction/failure_prediction.h"
 #include "experiments/figures/figures.h"
-#include "experiments/outcomes/failure_prediction.h"
 #include "experiments/report/report_parts.h"
 #include "experiments/study_view/words.h"
 
@@ -96,7 +96,7 @@ void add_experiment_sections(ResultsFiles files, const ReportOptions& options, c
     const int number = ++sections[made.experiment];
     const std::string id = number == 1 ? made.experiment : fmt::format("{}-{}", made.experiment, number);
     PageSection section = result_section(made, id, data.models.size() > 1, drawing);
-    // What quality_vs_io says of selectors at the papers' settings are findings of the study already.
+    // What quality_vs_io says about selectors at the papers' settings is among the findings of the study already.
     if (made.experiment != "quality_vs_io")
       std::ranges::copy_if(section.findings, std::back_inserter(data.findings),
                            [](const PageFinding& finding) { return finding.severity >= Severity::warning; });
@@ -118,7 +118,7 @@ void add_claims_section(const ClaimsOfStudy& study, ReportData& data) {
   data.figures.push_back(std::move(section));
 }
 
-/// What was studied: a sentence for one model.
+/// A sentence on what was studied of one model.
 std::string studied(const ModelStudy& study) {
   std::set<int> layers;
   std::set<std::string> tasks;

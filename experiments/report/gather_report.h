@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "analysis/outcomes/tasks_file.h"
-#include "experiments/decode/kernel_study.h"
+#include "experiments/bench/kernel/kernel_study.h"
+#include "experiments/bench/model/throughput.h"
 #include "experiments/report/report_data.h"
 #include "experiments/report/worst_cells.h"
-#include "experiments/throughput/throughput.h"
 #include "experiments/validation/judge_results.h"
 
 namespace attest {

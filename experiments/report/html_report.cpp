@@ -19,13 +19,13 @@
 namespace attest {
 namespace {
 
-/// Digits that are shown; of a share, of what is missing to 1.
+/// The digits that are shown; for a share, the digits of what is missing to 1.
 constexpr int kShareDigits = 3, kDigits = 4;
 
-/// What the page has besides, at most: a place in the lists of arrays, notes on the arrays.
+/// Bounds of what the page has besides: the place of each array in the lists, and notes on the arrays.
 constexpr std::size_t kBytesBetweenArrays = 3, kBytesOfPlace = 40, kBytesOfNotes = 400;
 
-/// The others are folded: these are the first screen.
+/// So many findings are shown on the first screen; the others are folded.
 constexpr std::size_t kFirstFindings = 7;
 
 struct PackedArray {
@@ -155,7 +155,7 @@ Json cell_metrics_json() {
   return metrics;
 }
 
-/// Each array's place and digits, and which of the texts has its numbers.
+/// The place and the digits of each array, and the index of the text that has its numbers.
 Json arrays_json(const std::vector<PackedArray>& arrays, Json& texts) {
   std::map<std::string_view, std::size_t> known;
   for (const PackedArray& packed : arrays)

@@ -16,14 +16,15 @@
 namespace attest {
 namespace {
 
-/// So many numbers of single samples may fit on a page of the usual size; more are not looked at.
+/// The most numbers of single samples: more do not fit on a page of the usual size.
 constexpr std::size_t kMaxSampleValues = 4'000'000;
 
 /// Metrics without which a report tells little.
 constexpr std::string_view kCore[] = {"recall", "lse_error", "mass_recall", "keep_ratio"};
 constexpr std::string_view kUseful[] = {"io_ratio", "output_error", "salient_hit_rate"};
 
-/// What a selector reads; the other metrics that are better when lower are errors, which differ by orders of magnitude.
+/// Metrics of what a selector reads. The other metrics that are better when lower are errors, which differ by orders of
+/// magnitude.
 constexpr std::string_view kCosts[] = {"keep_ratio", "io_ratio", "block_keep_ratio"};
 
 /// Ranks of arrays (MapArray::rank): these, then the order of the metrics.

@@ -53,7 +53,7 @@ struct MapArray {
   std::vector<double> values = {};  ///< not float: a mean near 1 would lose the digits that are missing to 1
 };
 
-/// A metric of the list of the worst cells: each selector's cells that are worst by it are listed, and it is a column.
+/// A metric by which the worst cells of each selector are listed; it is also a column of the list.
 struct CellMetric {
   const char* name;
   const char* title;  ///< of its column

@@ -1,4 +1,4 @@
-// What a report is gathered from: the map of layers and heads, findings, verdicts.
+// The functions that fill a report: the map of layers and heads, findings, verdicts.
 #pragma once
 
 #include <string>

@@ -59,7 +59,7 @@ Table printable_table(const Table& table) {
   return shown;
 }
 
-/// Longer tables would be most of the page. `attest figures` writes them.
+/// Longer tables would be most of the page; `attest figures` writes them.
 constexpr std::size_t kMaxRows = 500;
 
 void add_table(const Table& table, const std::string& title, bool open, PageSection& section) {

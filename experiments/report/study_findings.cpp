@@ -15,7 +15,7 @@
 
 namespace attest {
 
-/// How findings get their severity.
+/// Tells the reader how findings get their severity.
 constexpr const char* kSeverityNote =
     "How serious a selector's loss is follows from its worst cell: recall below 0.5 is serious, below 0.9 a warning, "
     "from 0.99 on good. Layers that are dense for one of the selectors are left out for all.";
@@ -158,7 +158,7 @@ class Findings {
          fmt::format("recall {:.3f}", minimum), map_link(to)});
   }
 
-  /// Few heads may lose most.
+  /// Adds a finding if few heads lose most.
   void about_concentration(std::size_t selector, int setting) {
     const auto is_mine = [&](const MapArray& a) {
       return a.model == static_cast<int>(model_) && a.selector == static_cast<int>(selector) &&
@@ -197,7 +197,7 @@ class Findings {
                               fmt::format("{} of {} heads", few, losses.size()), map_link(to)});
   }
 
-  /// What the whole grid says: nothing was dropped, or how far it goes to make every cell good.
+  /// Adds a finding about the whole grid: that nothing was dropped, or how far one must go until every cell is good.
   void about_grid(std::size_t selector, const std::vector<std::vector<SampleCells>>& recall,
                   const std::vector<std::vector<SampleCells>>& keep) {
     const MapSelector& shown = shown_.selectors[selector];

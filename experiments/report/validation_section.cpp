@@ -12,7 +12,7 @@
 namespace attest {
 namespace {
 
-/// The files that have the selector for the model, of all that a report is made of, with their hashes.
+/// Those of the report's files that have the selector for the model, with their hashes.
 struct FilesOfSelector {
   std::vector<const ResultsFile*> files;
   std::vector<JudgedFile> hashed;

@@ -14,7 +14,7 @@
 namespace attest {
 namespace {
 
-/// Smaller losses are float32 rounding.
+/// Losses below this are rounding of float32.
 constexpr double kNoLoss = 1e-6;
 
 struct Place {
@@ -30,7 +30,7 @@ struct Candidate {
   }
 };
 
-/// The metrics of one sample that cells are chosen by, and shown with.
+/// The metrics of one sample by which cells are chosen, and which are shown with them.
 struct SampleArrays {
   std::array<std::optional<MetricArray>, kCellMetrics.size()> metrics;
   std::optional<MetricArray> keep_ratio;

@@ -45,11 +45,11 @@ struct DeltaValidation {
   double delta(std::size_t point) const { return selector->group.grid[settings[point]].value; }
 };
 
-/// Without the layers `except`.
+/// The quality of a selector by delta, without the layers `except`.
 DeltaValidation delta_validation_of(const ModelStudy& study, const PooledSelector& selector,
                                     const std::set<int>& except);
 
-/// What a reader may ask of quality.
+/// A demand on quality.
 struct QualityTarget {
   const char* name;     ///< in the csv, and of its curve
   const char* heading;  ///< in the table and over its panel

@@ -22,7 +22,7 @@ struct ExperimentOptions {
 
   int threads;               ///< for what is computed again from dumps, or estimated by bootstraps
   bool linear_axes = false;  ///< quality on linear axes instead of log10(1 - quality)
-  /// Shared by copies of the options, and with what else of the program needs them.
+  /// Copies of the options share them, as do other parts of the program that need them.
   std::shared_ptr<ScanBounds> scan_bounds = std::make_shared<ScanBounds>(threads);
 };
 

@@ -20,7 +20,7 @@
 namespace attest {
 namespace {
 
-/// Gives the figures and tables of a study the names of files that no other study has.
+/// Gives the figures and tables of a study file names that no other study has.
 void name_files(ExperimentResult& result, const std::string& title, std::vector<std::string>& taken) {
   auto rename = [&](std::string& name) {
     const std::string wanted = name + "-" + slug(title);
@@ -32,7 +32,7 @@ void name_files(ExperimentResult& result, const std::string& title, std::vector<
   for (NamedTable& table : result.tables) rename(table.name);
 }
 
-/// Empty if there is none.
+/// The content of a file; empty if there is none.
 std::string text_of_file(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return {};  // a pipe would be waited for

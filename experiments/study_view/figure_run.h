@@ -18,11 +18,11 @@ struct FigureRequest {
   PoolBy by = PoolBy::model;
   ExperimentOptions options;
   bool replace = false;  ///< replace files of the same names in the folder
-  /// Called with the number of experiments and studies that are done, and of all.
+  /// Is called with the number of experiments and studies that are done, and of all.
   std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
 
-/// What an experiment made of the results: its figures and tables have the names of their files.
+/// What an experiment made of the results. The names of its figures and tables are those of their files.
 struct ExperimentMade {
   std::string experiment, paper;
   std::string study;  ///< title of the study, or of several: "A; B"
@@ -50,7 +50,7 @@ struct FigureReport {
   std::string not_drawn;  ///< why there are no pictures (gnuplot is not installed); empty if there are
 };
 
-/// What an experiment says of one study.
+/// The result of an experiment for one study.
 struct StudyOutcome {
   std::string study;  ///< title
   std::variant<ExperimentResult, Unsupported> outcome;
@@ -88,7 +88,7 @@ struct StudyResult {
   ExperimentResult result;
 };
 
-/// False if a figure would have more panels than a page.
+/// Whether no figure would have more panels than fit on a page.
 bool can_be_facets(const std::vector<StudyResult>& results);
 
 /// One result with a first column `study` in every table. Equal titles in the legend are one entry.
@@ -118,7 +118,7 @@ bool has_section(const std::filesystem::path& folder, const std::string& experim
 /// Names of the files that captions name as those of an experiment.
 std::vector<std::string> files_of_captions(std::string_view captions, std::string_view experiment);
 
-/// files_of_captions() of the folder's.
+/// files_of_captions() for the captions of the folder.
 std::vector<std::string> captioned_files(const std::filesystem::path& folder, const std::string& experiment);
 
 /// `before`: captions of figures that stay, of which the sections about other experiments are kept. `formats`: of the

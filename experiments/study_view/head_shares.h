@@ -11,7 +11,7 @@
 
 namespace attest {
 
-/// Number of a layer, and of a query head in it.
+/// The number of a layer, and of a query head in it.
 using HeadPlace = std::pair<int, int>;
 
 struct WeighedHead {
@@ -30,7 +30,7 @@ struct HeadRanking {
   std::size_t half() const;
 };
 
-/// Over all samples and layers that have weights.
+/// Ranks heads by their weight over all samples and layers that have weights.
 HeadRanking rank_by_weight(const ModelStudy& study);
 
 /// The share of each head in the sum of a selector's weighted errors at one setting, over samples and rows. The part of

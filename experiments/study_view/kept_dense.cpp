@@ -92,7 +92,7 @@ class DenseCells {
   std::vector<SampleCells> errors_, io_;
 };
 
-/// KV heads by falling value; those without one come last.
+/// KV heads in the order of falling values; those without a value come last.
 std::vector<HeadPlace> ranked(const std::set<HeadPlace>& heads, const std::map<HeadPlace, double>& values) {
   std::vector<HeadPlace> order(heads.begin(), heads.end());
   std::ranges::stable_sort(order, std::greater{}, [&](const HeadPlace& place) {

@@ -10,7 +10,7 @@
 
 namespace attest {
 
-/// By what the KV heads are chosen that stay dense.
+/// The order in which KV heads are chosen to stay dense.
 enum class DenseBy : std::uint8_t { weight, output_error, span_mass, chance };
 std::string_view name_of(DenseBy by);
 
@@ -27,9 +27,9 @@ struct DenseCurve {
   std::vector<DensePoint> points;
 };
 
-/// Of 0, 1, 2, 4, 8, ... KV heads. The weight of a KV head is the root of the sum of the squares of its query heads';
-/// its output error and its mass on the spans are means over query heads, rows and samples. By chance: means over
-/// draws. Curves that the results have no numbers for are left out.
+/// Curves with a point each for 0, 1, 2, 4, 8, ... dense KV heads. The weight of a KV head is the root of the sum of
+/// the squares of its query heads' weights. Its output error and its mass on the spans are means over query heads, rows
+/// and samples. The curve of chance has means over draws. Curves for which the results have no numbers are left out.
 std::vector<DenseCurve> dense_curves(const ModelStudy& study, const PooledSelector& selector, std::size_t setting,
                                      const HeadRanking& weights);
 

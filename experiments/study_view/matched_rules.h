@@ -34,7 +34,7 @@ struct RuleCells {
   std::array<std::vector<Setting>, 3> rules = {};  ///< ascending by mean keep ratio
 };
 
-/// Without the layers `except`. Nothing if the three were not studied on the same cells.
+/// The cells of a family, without the layers `except`. Nothing if the three rules were not studied on the same cells.
 std::optional<RuleCells> rule_cells(const ModelStudy& study, const RuleFamily& family, const std::set<int>& except);
 
 /// A rule between two settings of its grid: every cell is interpolated linearly, so that the mean keep ratio is exact.
@@ -44,7 +44,7 @@ struct MatchedRule {
   std::vector<double> keep, recall;  ///< [cells]
 };
 
-/// Nothing if the mean keep ratio is outside the grid's range.
+/// The rule at a mean keep ratio; nothing if that is outside the range of its grid.
 std::optional<MatchedRule> matched(const std::vector<RuleCells::Setting>& settings, double mean_keep);
 
 }  // namespace attest

@@ -23,7 +23,7 @@ struct PooledSelector {
 
   /// Every option with its value as text: "union", "128".
   SelectorOptions options() const;
-  /// One of them; empty when the selector has no such option.
+  /// The value of one option; empty when the selector has no such option.
   std::string option(std::string_view name) const;
   bool is_oracle() const;  ///< its rule reads exact scores, as no real method can
   bool has_paper() const;  ///< no oracle, and no method of the user's own
@@ -47,7 +47,7 @@ inline bool same_cells(const SampleCells& a, const SampleCells& b) {
   return key_of(a) == key_of(b) && a.layers == b.layers && a.values.size() == b.values.size();
 }
 
-/// What is pooled: all samples of a model, or those of one task or one length (rounded to a power of two) of it.
+/// The samples that are pooled: all of a model, or those of one task or one length (rounded to a power of two) of it.
 enum class PoolBy : std::uint8_t { model, task, length };
 inline const std::vector<std::string> kPoolNames = {"model", "task", "length"};
 
@@ -57,7 +57,7 @@ class ModelStudy {
   /// The model, with its task or length if it is pooled by that.
   const std::string& title() const { return title_; }
   int num_samples() const { return static_cast<int>(samples_.size()); }
-  /// Ascending by name, then by dump.
+  /// The samples, ascending by name, then by dump.
   std::vector<SampleKey> sample_keys() const;
   /// The sample's name, unlike those of the other samples: "a", "a of second.h5".
   const std::string& sample_title(const SampleKey& sample) const { return samples_.at(sample); }
@@ -66,13 +66,13 @@ class ModelStudy {
   std::string source() const;
 
   ResultsFiles files() const { return files_; }
-  /// In the order of the files.
+  /// The samples in the order of the files.
   std::vector<PlacedSample> samples() const;
 
   /// The look of a selector, the same in every figure of all studies that were split together.
   LineStyle style(const PooledSelector& selector) const;
 
-  /// In the order in which they appear in the files.
+  /// The selectors in the order in which they appear in the files.
   const std::vector<PooledSelector>& selectors() const { return selectors_; }
 
   /// Layers that the option dense_layers made exact for one of `labels`, in any file.

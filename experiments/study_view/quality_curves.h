@@ -44,7 +44,7 @@ struct QualityRow {
 /// The columns that say whose row it is: curve, label, selector, setting, setting_label, layers.
 std::vector<ColumnOf<QualityRow>> quality_columns();
 
-/// A table of these and `more` columns.
+/// A table of these columns and of `more`.
 template <class Row>
 Table curves_table(const std::vector<Row>& rows, const std::vector<ColumnOf<Row>>& more) {
   std::vector<ColumnOf<Row>> columns;
@@ -53,22 +53,23 @@ Table curves_table(const std::vector<Row>& rows, const std::vector<ColumnOf<Row>
   return make_table<Row>(rows, columns);
 }
 
-/// For curves without intervals: their bounds are NaN.
+/// The options for curves without intervals: their bounds are NaN.
 inline constexpr BootstrapOptions kNoIntervals{.resamples = 0};
 
-/// Without the layers `except`; only `sample`, where one is given. The intervals are those of recall and LSE error.
+/// The curve of a selector, without the layers `except`, and of `sample` alone where one is given. It has intervals of
+/// recall and LSE error.
 QualityCurve quality_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& except,
                            const std::optional<SampleKey>& sample = {}, const BootstrapOptions& intervals = {});
 
 /// One curve per selector of the study that has cells, exact ones last, without the layers `except`.
 std::vector<QualityCurve> quality_curves(const ModelStudy& study, const std::set<int>& except);
 
-/// A number of a point.
+/// A function that gives a number of a point.
 using ValueOf = double (*)(const QualityPoint&);
 
 /// The value on a curve where its `x_of` is `x`, interpolated linearly; nothing outside of the curve's range.
 std::optional<double> value_at(const QualityCurve& curve, double x, ValueOf x_of, ValueOf value);
-/// The same at the io ratio `io`.
+/// The value on a curve at the io ratio `io`.
 std::optional<double> at_io(const QualityCurve& curve, double io, ValueOf value);
 
 /// An io ratio that both curves reach: a quarter if possible, where the paper compares methods, else that of a default

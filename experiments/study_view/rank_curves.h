@@ -62,7 +62,7 @@ RankCurve rank_curve(const ModelStudy& study, const PooledSelector& selector, co
 /// have the same estimate.
 void find_equal_curves(std::vector<RankCurve>& curves);
 
-/// How often `a` is above `b`, over the layers where both have an estimate.
+/// How often `a` is above `b` in the layers where both have an estimate.
 struct RankComparison {
   int above = 0, layers = 0;
   double a_mean = 0, b_mean = 0;  ///< means over these layers, each layer counting the same; NaN without layers

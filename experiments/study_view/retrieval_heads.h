@@ -16,7 +16,7 @@ struct RetrievalHead {
   double mass = 0;            ///< exact mass on the spans, mean over samples and queries
   int prompts = 0;            ///< samples that have the head and whose spans it sees
   int retrieval_prompts = 0;  ///< those in which a query puts kRetrievalMass or more on the span
-  // Of this head and all that are ranked before it:
+  // These numbers are of this head and all that are ranked before it:
   int covered_prompts = 0;     ///< samples in which at least one of them is a retrieval head
   double cumulative_mass = 0;  ///< their share of the sum of all heads' masses
 };
@@ -31,7 +31,7 @@ struct RetrievalRanking {
   std::size_t needed() const;
 };
 
-/// Over all computed layers of the study's samples that have spans.
+/// Ranks heads over all computed layers of the study's samples that have spans.
 RetrievalRanking rank_retrieval_heads(const ModelStudy& study);
 
 /// What a selector keeps at one setting in one head.

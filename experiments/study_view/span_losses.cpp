@@ -29,7 +29,7 @@ void finish(PromptLoss& loss) {
     loss.mean /= loss.prompts;
 }
 
-/// For each query the least over layers.
+/// For each query, the least value over layers.
 std::vector<double> best_of_layers(const SampleCells& cells) {
   std::vector<double> minimum(static_cast<std::size_t>(cells.num_queries), kNaN);
   for (std::size_t y = 0; y < cells.layers.size(); ++y)

@@ -9,7 +9,7 @@
 
 namespace attest {
 
-/// Over prompts. A prompt's value is the mean over its queries that see any token of its spans.
+/// Statistics over prompts. A prompt's value is the mean over its queries that see any token of its spans.
 struct PromptLoss {
   int prompts = 0;
   double mean = 0, worst = 0;  ///< NaN without prompts
@@ -17,13 +17,14 @@ struct PromptLoss {
 };
 
 struct SpanLoss {
-  /// In the layer that loses least; for each query that may be another one.
+  /// The loss in the layer that loses least, which may be another one for each query.
   PromptLoss best_layer;
   /// Tokens that no head of any layer keeps. Of the prompts whose results tell (kMaxSpanTokens).
   PromptLoss model;
 };
 
-/// At each setting of the selector's group, without the layers `except`: [S]. Empty if the results lack span_lost.
+/// [S] The losses at each setting of the selector's group, without the layers `except`. Empty if the results lack
+/// span_lost.
 std::vector<SpanLoss> span_losses(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& except);
 
 }  // namespace attest

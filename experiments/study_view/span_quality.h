@@ -8,7 +8,8 @@
 
 namespace attest {
 
-/// All are NaN if no sample has spans; those of retrieval cells are NaN if no cell puts kRetrievalMass on its span.
+/// All numbers are NaN if no sample has spans. Those of retrieval cells are NaN if no cell puts kRetrievalMass on its
+/// span.
 struct SpanQuality {
   double keep = 0;                         ///< part of the span's tokens that is kept, mean over cells
   double retrieval_keep = 0;               ///< the same over the retrieval cells
@@ -24,7 +25,7 @@ class SpanCells {
 
   bool has_spans() const { return !mass_.empty(); }
 
-  /// At one setting; only samples of `task` unless empty.
+  /// The quality at one setting; of samples of `task` alone unless it is empty.
   SpanQuality at(std::size_t setting, const std::string& task = {}) const;
 
  private:

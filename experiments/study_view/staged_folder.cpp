@@ -17,32 +17,46 @@ namespace attest {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// `path` and its parents as far as they do not exist, the innermost first.
+std::vector<fs::path> missing_folders(fs::path path) {
+  std::vector<fs::path> missing;
+  std::error_code ignored;
+  for (; !path.empty() && !fs::exists(path, ignored); path = path.parent_path()) missing.push_back(path);
+  return missing;
+}
+
+}  // namespace
+
 StagedFolder::StagedFolder(fs::path target) : target_(std::move(target)) {
   std::error_code error;
   if (fs::exists(target_, error) && !fs::is_directory(target_, error))
     throw OutputError(fmt::format("{} is not a folder", target_.string()));
-  made_target_ = !fs::exists(target_, error);
+  made_ = missing_folders(target_);
   const auto make = [&] {
     fs::create_directories(target_, error);
-    if (error) throw OutputError(fmt::format("cannot make the folder {}: {}", target_.string(), error.message()));
+    if (!error) return;
+    remove_made_folders();
+    throw OutputError(fmt::format("cannot make the folder {}: {}", target_.string(), error.message()));
   };
-  if (made_target_) target_cleanup_.emplace(make, [this] { remove_empty_target(); });
+  if (!made_.empty()) target_cleanup_.emplace(make, [this] { remove_made_folders(); });
   try {
     temporary_.emplace(target_);
   } catch (const OutputError&) {
-    remove_empty_target();
+    remove_made_folders();
     throw;
   }
 }
 
 StagedFolder::~StagedFolder() {
   temporary_.reset();
-  remove_empty_target();
+  remove_made_folders();
 }
 
-void StagedFolder::remove_empty_target() const {
+void StagedFolder::remove_made_folders() const {
   std::error_code ignored;
-  if (made_target_) fs::remove(target_, ignored);  // fails, as it should, if commit() has put files there
+  for (const fs::path& folder : made_) fs::remove(folder, ignored);  // fails, as it should, where files are
 }
 
 void StagedFolder::fail(const std::string& reason) const {

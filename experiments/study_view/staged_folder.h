@@ -12,7 +12,7 @@
 namespace attest {
 
 /// Makes the target folder (and its parents) if necessary, and a hidden folder in it for the files. Without commit()
-/// the destructor, or a signal that ends the process, removes the files and a folder made for them.
+/// the destructor, or a signal that ends the process, removes the files and the folders made for them.
 class StagedFolder {
  public:
   /// Throws OutputError when the target is no folder or cannot be written.
@@ -31,11 +31,11 @@ class StagedFolder {
   std::vector<std::string> commit();
 
  private:
-  void remove_empty_target() const;
+  void remove_made_folders() const;
 
   std::filesystem::path target_;
-  bool made_target_ = false;
-  std::optional<Cleanup> target_cleanup_;  ///< before the scratch folder's, which must be removed first
+  std::vector<std::filesystem::path> made_;  ///< the target and parents that were missing, the innermost first
+  std::optional<Cleanup> target_cleanup_;    ///< before the scratch folder's, which must be removed first
   std::optional<TemporaryFolder> temporary_;
 };
 

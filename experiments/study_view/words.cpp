@@ -15,7 +15,7 @@ namespace attest {
 std::string display_name(const std::string& label) { return printable(on_one_line(label)); }
 
 std::string apart_from(std::string_view marker, std::string_view kind, const std::string& name) {
-  // What ends like this is prefixed, too, so that no two names become the same.
+  // A name that ends like this gets a prefix, too, so that no two names become the same.
   std::string_view rest = name;
   const std::string prefix = fmt::format("{} ", kind);
   while (rest != marker && rest.starts_with(prefix)) rest.remove_prefix(prefix.size());

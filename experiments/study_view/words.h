@@ -56,7 +56,7 @@ std::string without_dense(const std::set<int>& dense);
 /// prompt are not independent: the samples themselves are drawn instead.
 bool is_drawn(const Interval& interval);
 
-/// What a figure says of its bands, or of the points in their place; empty for one sample.
+/// The note of a figure on its bands, or on the points in their place; empty for one sample.
 std::string interval_note(const Interval& interval);
 
 }  // namespace attest

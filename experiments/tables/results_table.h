@@ -12,7 +12,8 @@
 
 namespace attest {
 
-/// What splits the rows of a selector and setting. length: the sample's tokens, rounded to a power of two.
+/// The quantity by which the rows of a selector and setting are split. length: the sample's tokens, rounded to a power
+/// of two.
 enum class Grouping : std::uint8_t { layer, head, task, length, sample };
 inline constexpr std::string_view kGroupingNames[] = {"layer", "head", "task", "length", "sample"};
 constexpr std::string_view name_of(Grouping grouping) { return kGroupingNames[static_cast<std::size_t>(grouping)]; }
@@ -55,7 +56,7 @@ inline const std::vector<std::string> kTableFormats = {"text", "csv", "md", "lat
 /// only one; csv and JSON always have it.
 std::string formatted_table(const ResultsTable& table, const std::string& format, bool with_model);
 
-/// What was left out or cannot be read from the numbers, in sentences; may be empty.
+/// Sentences on what was left out or cannot be read from the numbers; may be empty.
 std::string table_notes(const ResultsTable& table);
 
 }  // namespace attest

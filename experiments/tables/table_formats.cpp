@@ -12,6 +12,7 @@
 #include "experiments/cli/output/aligned_text.h"
 #include "experiments/tables/results_table.h"
 #include "plots/table.h"
+#include "plots/utf8.h"
 
 namespace attest {
 namespace {
@@ -94,13 +95,13 @@ std::string table_text(const ResultsTable& table, bool with_model) {
     cells[c] = {first ? spaced(table.columns[c].quantity()) : "", table.columns[c].statistic_name};
     for (const TableRow& row : table.rows) cells[c].push_back(text_of(row.values[c], table.columns[c]));
     std::size_t width = 0;
-    for (const std::string& cell : cells[c]) width = std::max(width, shown_width(cell));
+    for (const std::string& cell : cells[c]) width = std::max(width, characters(cell));
     widths.push_back(width + 2);
   }
   std::size_t names_width = 0;
   for (std::size_t i = 0; i < names[0].size(); ++i) {
     std::size_t width = 0;
-    for (const std::vector<std::string>& line : names) width = std::max(width, shown_width(line[i]));
+    for (const std::vector<std::string>& line : names) width = std::max(width, characters(line[i]));
     names_width += width + 2;
   }
   std::string text;

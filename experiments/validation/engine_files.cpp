@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view kNative = "native";
 
-/// What a layer's keys and values are stored in.
+/// The formats in which a layer's keys and values are stored.
 struct CacheFormat {
   std::string k{kNative}, v{kNative};
   std::string text = "16 bit";  ///< of the label
@@ -48,7 +48,7 @@ std::optional<std::string> option_of(const StudySelector& selector, const std::s
   return found != options.end() ? std::optional(std::move(found->second)) : std::nullopt;
 }
 
-/// Of "k" or "v".
+/// The format of a `side`, "k" or "v".
 std::string format_of(const StudySelector& selector, const std::string& side) {
   return option_of(selector, side).value_or(std::string(kNative));
 }
@@ -137,7 +137,7 @@ void check_engine_words(std::string_view option, const SelectorSpec* selector, s
     return;
   }
   refuse_kv_heads(option, per == "kv_head");
-  // Of candidates, or of settings of layers, the one chosen decides.
+  // Where there are candidates, or settings of layers, the chosen one decides.
   if (selector != nullptr && per == "model" && selector->name != "kv_cache" && selector->name != "exact")
     throw UsageError(fmt::format("{} takes formats of kv_cache, and exact: '{}' is {}", option,
                                  printable(selector->label), selector->name));

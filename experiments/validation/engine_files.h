@@ -9,8 +9,8 @@
 
 namespace attest {
 
-/// Before the results are computed, throws the UsageError that the function of `option` ("--emit-vllm") would throw
-/// whatever they are. `selector`: null if there are candidates; `per`: JudgementOptions::per.
+/// Before results are computed, throws the UsageError that the function of `option` ("--emit-vllm") would throw
+/// whatever the results are. `selector`: null if there are candidates; `per`: JudgementOptions::per.
 void check_engine_words(std::string_view option, const SelectorSpec* selector, std::string_view per);
 
 /// Options of TensorRT-LLM with the certified factor. Throws UsageError if the judgement is not of one factor of
@@ -25,8 +25,8 @@ std::string vllm_json(const Judgement& judgement);
 /// bit. Throws UsageError for formats other than fp8_e4m3 and nvfp4, the same for keys and values.
 std::string modelopt_json(const Judgement& judgement);
 
-/// What the engine must do besides, for --emit-vllm and --emit-modelopt: scales that a format was judged with are in no
-/// such file. Empty if there is nothing.
+/// What the engine must do besides, for --emit-vllm and --emit-modelopt: the scales with which a format was judged are
+/// in no such file. Empty if there is nothing to do.
 std::string scales_note(const Judgement& judgement);
 
 }  // namespace attest

@@ -52,7 +52,7 @@ Table evidence_table(const Judgement& judgement, const std::vector<EvidenceRow>&
   using Kind = Column::Kind;
   const Guarantee& guarantee = judgement.request.guarantee;
   const bool inferred = guarantee.kind != GuaranteeKind::observed;
-  // Of the target of the curve, or of all of them.
+  // The counts are those of the curve's target, or of all targets together.
   const auto prompts = [](const Evidence& e, const EvidenceRow& row) {
     return row.target ? e.targets[*row.target].prompts : e.prompts;
   };

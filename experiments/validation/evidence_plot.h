@@ -41,7 +41,7 @@ std::vector<Series> evidence_series(const Judgement& judgement, const std::strin
 /// A panel for them, still without series: the y axis, and what the guarantee allows as lines.
 Panel evidence_panel(const Judgement& judgement, const std::vector<EvidenceRow>& rows);
 
-/// What band and line are.
+/// The note on what band and line are.
 std::string evidence_note(const Judgement& judgement);
 
 /// A number for a setting. A budget in per cent is that of the longest prompt.

@@ -10,7 +10,7 @@
 
 namespace attest {
 
-/// As typed. What is parsed at once stands in `judgement`.
+/// The options as typed. Those that are parsed at once stand in `judgement`.
 struct GuaranteeOptions {
   JudgementOptions judgement;
   std::map<SettingKind, std::string> settings = {};  ///< --delta, --budget, --p, --factor
@@ -21,8 +21,8 @@ struct GuaranteeOptions {
 /// Whether a command judges at all without a target.
 enum class Targets : std::uint8_t { required, optional };
 
-/// What is guaranteed: --target, --claim, --max-violating, --confidence, --bound, --clip, --layers, --for-length,
-/// --extrapolate, --cluster. Where targets are optional the others are refused without one.
+/// Adds the options that say what is guaranteed: --target, --claim, --max-violating, --confidence, --bound, --clip,
+/// --layers, --for-length, --extrapolate, --cluster. Where targets are optional, the others are refused without one.
 void add_guarantee_options(Command& command, GuaranteeOptions& options, Targets targets);
 
 /// Which selector and settings are judged, and what has a setting of its own.
@@ -31,7 +31,7 @@ void add_choice_options(Command& command, GuaranteeOptions& options);
 /// Refuses what the guarantee would not look at. Throws UsageError.
 void check_guarantee_options(const Command& command, const GuaranteeOptions& options);
 
-/// For any of the selectors. Throws UsageError if two options each give one setting.
+/// The options for any of the selectors. Throws UsageError if two options each give one setting.
 JudgementOptions judgement_options(const GuaranteeOptions& options, const GlobalOptions& global);
 
 }  // namespace attest

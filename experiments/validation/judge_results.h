@@ -1,4 +1,4 @@
-// From options as typed to a judgement.
+// Makes a judgement from options as typed.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace attest {
 
-/// What `attest validate` and the section of `attest report` let the user choose, as typed where it is still to be
-/// parsed.
+/// What the user of `attest validate` and of the section in `attest report` may choose. What is still to be parsed
+/// stands here as typed.
 struct JudgementOptions {
   std::vector<std::string> targets;
   std::string setting;                           ///< judge this one; empty: find the smallest certified one
@@ -35,19 +35,20 @@ inline const std::vector<std::string> kGuaranteeNames = {"prompts", "mean", "obs
 inline const std::vector<std::string> kBoundNames = {"hb", "wsr", "bootstrap"};
 inline const std::vector<std::string> kUnitNames = {"model", "layer", "kv_head"};
 
-/// What can be refused before anything is read or computed. Throws UsageError. `answers`: answers will be judged, too.
+/// Throws UsageError for what can be refused before anything is read or computed. `answers`: answers will be judged,
+/// too.
 void check_options(const JudgementOptions& options, bool answers = false);
 
-/// Of samples that are to be studied, what can be refused before: several models, or a cluster or a length that they
-/// do not have. Throws what judge_results() would.
+/// Before samples are studied, refuses several models, and a cluster or a length that the samples do not have. Throws
+/// what judge_results() would.
 void check_samples(std::span<const StudyDump> dumps, const JudgementOptions& options);
 
 /// Names and content hashes of the files. Reads all of them.
 std::vector<JudgedFile> judged_files(ResultsFiles files, int threads, std::span<const TasksFile> tasks = {});
 
-/// Cells, answers, or both together: with `tasks` a prompt also violates if its answer is wrong where dense attention
-/// answers right. `hashed`: judged_files(), for who has them. The files must outlive the judgement. Throws UsageError,
-/// InputError; NotCertified if options.for_length lies outside of the lengths of the prompts.
+/// Judges cells, answers, or both together: with `tasks` a prompt also violates if its answer is wrong where dense
+/// attention answers right. `hashed`: judged_files(), if the caller has them. The files must outlive the judgement.
+/// Throws UsageError, InputError; NotCertified if options.for_length lies outside of the lengths of the prompts.
 Judgement judge_results(ResultsFiles files, const JudgementOptions& options, std::span<const TasksFile> tasks = {},
                         std::optional<std::vector<JudgedFile>> hashed = {});
 

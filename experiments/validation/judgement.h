@@ -27,9 +27,9 @@ struct Judgement {
   /// Tokens that the verdict is meant for although no prompt is as short or as long (--extrapolate).
   std::optional<std::int64_t> extrapolated_to = {};
 
-  /// The verdict: of the units if there are any.
+  /// The verdict on the units if there are any, else on the single setting.
   Certainty certainty() const { return units ? units->certainty : single.certainty; }
-  /// "settings", "candidates": what was chosen among.
+  /// What was chosen among: "settings" or "candidates".
   const char* choices() const { return set.candidates.empty() ? "settings" : "candidates"; }
   /// Whether one setting for all passed and reads no more than the units' assignment.
   bool single_reads_less() const { return units && single.passed && single.about().io <= units->about().io; }
@@ -52,7 +52,7 @@ struct Judgement {
 /// "with 95 % confidence at most 10 % of prompts like these miss recall>=0.999"
 std::string guarantee_sentence(const Judgement& judgement);
 
-/// What counts once: "prompts"; "groups of prompts of one document" with --cluster document.
+/// The name of what counts once: "prompts"; "groups of prompts of one document" with --cluster document.
 std::string units_text(const PromptSet& set);
 
 /// "60 prompts", "1 prompt"; "12 groups of prompts of one document".

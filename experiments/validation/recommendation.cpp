@@ -20,7 +20,7 @@
 namespace attest {
 namespace {
 
-/// The most frequent of them; the first of several.
+/// The most frequent value; the first one of several.
 std::size_t most_frequent(const std::vector<std::size_t>& settings) {
   std::map<std::size_t, std::size_t> counts;
   for (const std::size_t s : settings) ++counts[s];
@@ -70,7 +70,8 @@ Json numbers_json(const PromptNumbers& numbers) {
   return list;
 }
 
-/// Of the dumps of the prompts, as far as the results have them: attest monitor knows by them what is not new.
+/// The hashes of the dumps of the prompts, as far as the results have them. `attest monitor` knows by them which
+/// prompts are not new.
 Json dump_hashes(const PromptSet& set) {
   std::set<std::string> hashes;
   for (const Prompt& prompt : set.prompts)
@@ -150,7 +151,7 @@ Json recommendation_json(const Judgement& judgement, const std::string& program)
   const std::size_t fallback = all.empty()      ? judgement.single.about().setting  // answers alone: of the whole model
                                : set.all_layers ? most_frequent(all)
                                                 : kDense;
-  // Units by index into the grid, until they are written.
+  // Units are indices into the grid until they are written.
   const auto unit = [](std::size_t setting) {
     return HeadSetting{.value = static_cast<double>(setting), .dense = setting == kDense};
   };

@@ -60,7 +60,7 @@ std::string typed(const Json& setting) {
   return setting.is_text() ? setting.text() : fmt::format("{}", setting.number());
 }
 
-/// Nothing of kLabelSettings.
+/// The kind of setting; nothing for kLabelSettings.
 std::optional<SettingKind> kind_of(const JsonPlace& setting) {
   std::vector<std::string> names;
   for (const SettingKindInfo& info : kSettingKinds) names.emplace_back(info.name);
@@ -69,7 +69,8 @@ std::optional<SettingKind> kind_of(const JsonPlace& setting) {
   return place < std::size(kSettingKinds) ? std::optional(kSettingKinds[place].kind) : std::nullopt;
 }
 
-/// Refuses what is no setting of `kind` as attest validate writes it: a number, or the text of one that JSON lacks.
+/// Refuses what is no setting of `kind` as attest validate writes it: a number, or a text where JSON has no such
+/// number.
 void check_setting(SettingKind kind, const JsonPlace& at) {
   if (kind == SettingKind::delta) return void(read_head_setting(at));
   const std::string valid = kind == SettingKind::none ? "\"none\"" : std::string(info_of(kind).valid);
@@ -104,13 +105,14 @@ void read_settings(const JsonPlace& root, const std::vector<std::string>& names,
   found.units_file.settings = read_head_settings(root, read, !names.empty());
 }
 
-/// The settings of a layer, or of all that is not named: a text or number, or {default, kv_heads}.
+/// What holds for KV heads that are not named. `layer`: the settings of a layer, a text or number, or {default,
+/// kv_heads}. `otherwise`: what holds where the layer says nothing.
 const Json& fallback_of(const Json& layer, const Json& otherwise) {
   if (!layer.is_object()) return layer.is_null() ? otherwise : layer;
   return layer.contains("default") ? layer["default"] : otherwise;
 }
 
-/// Those that a layer or KV head has.
+/// Reads those of the candidates that some layer or KV head has.
 void read_candidates(const JsonPlace& list, Recommended& found) {
   for (const JsonPlace& one : list.elements()) {
     if (std::ranges::count(found.settings, one["candidate"].text()) == 0) continue;
@@ -119,6 +121,65 @@ void read_candidates(const JsonPlace& list, Recommended& found) {
                                 one["setting"].is_null() ? "" : one["setting"].text(), one["options"].value()});
   }
   if (found.candidates.empty()) list.refuse("a candidate that 'default' or 'layers' has");
+}
+
+/// What is recommended: settings of a selector, or candidates.
+void read_choice(const JsonPlace& root, Recommended& found) {
+  if (const std::optional<SettingKind> kind = kind_of(root["setting"]); !kind) {
+    std::vector<std::string> names = {"dense"};
+    for (const JsonPlace& one : root["candidates"].elements()) names.push_back(one["candidate"].text());
+    read_settings(root, names, found);
+    read_candidates(root["candidates"], found);
+  } else {
+    found.kind = *kind;
+    read_settings(root, {}, found);
+    found.selector = root["selector"]["name"].text();
+    root["selector"]["options"].for_members([](const std::string&, const JsonPlace& option) { option.text(); });
+    found.options = root["selector"]["options"].value();
+  }
+}
+
+/// The targets, which must be fit for the guarantee.
+void read_targets(const JsonPlace& claim, Recommended& found) {
+  const std::vector<std::string> texts = claim["targets"].texts();
+  if (std::ranges::count(texts, kAnswersMetric) > 0)
+    throw UsageError(
+        fmt::format("{}: is of answers; attest monitor judges cells, attest validate new answers", found.path));
+  try {  // these checks are of options of attest validate
+    for (const std::string& text : texts) found.targets.push_back(parse_target(text));
+    if (texts.empty()) claim["targets"].refuse("at least one target");
+    check_guarantee(found.guarantee, found.targets);
+  } catch (const UsageError& error) {
+    throw InputError(fmt::format("{}: {}", claim.name(), excerpt(error.what())));
+  }
+}
+
+/// What the claim says about the prompts that certified: tasks, lengths, numbers of queries, judged layers.
+void read_prompts(const JsonPlace& claim, Recommended& found) {
+  if (!claim["tasks"].is_missing()) found.tasks = claim["tasks"].texts();
+  for (const char* const count : {"n", "k"})
+    if (const JsonPlace at = claim[count]; !at.is_missing()) at.whole(0, kLargest);
+  found.lengths = range_at(claim["lengths"]);
+  found.queries = range_at(claim["queries"]);
+  if (claim["layers"].value() != Json("all"))
+    for (const JsonPlace& layer : claim["layers"].elements())
+      found.layers.push_back(static_cast<int>(layer.whole(0, 1 << 20)));
+}
+
+/// [prompt][target] the numbers that certified.
+void read_certified(const JsonPlace& prompts, Recommended& found) {
+  if (prompts.is_missing())
+    throw InputError(
+        fmt::format("{}: lacks 'certified_on', the numbers that certified; attest validate -o writes it", found.path));
+  for (const JsonPlace& prompt : prompts.elements()) {
+    std::vector<double>& numbers = found.certified.emplace_back();
+    for (const JsonPlace& number : prompt.elements()) {
+      if (!number.is_null() && !number.value().is_number()) number.refuse("a number or null");
+      numbers.push_back(number.is_null() ? std::nan("") : number.value().number());
+    }
+    if (numbers.size() != found.targets.size())
+      prompt.refuse(fmt::format("a list of {} numbers, one per target", found.targets.size()));
+  }
 }
 
 std::string label_of(const std::string& name, const Json& options, const Recommended& recommended,
@@ -156,49 +217,10 @@ Recommended read_recommended(const std::string& path) {
     found.shape = {.layers = size("layers"), .query_heads = size("query_heads"), .kv_heads = size("kv_heads")};
   }
   found.units_file.path = path;
-  if (const std::optional<SettingKind> kind = kind_of(root["setting"]); !kind) {
-    std::vector<std::string> names = {"dense"};
-    for (const JsonPlace& one : root["candidates"].elements()) names.push_back(one["candidate"].text());
-    read_settings(root, names, found);
-    read_candidates(root["candidates"], found);
-  } else {
-    found.kind = *kind;
-    read_settings(root, {}, found);
-    found.selector = root["selector"]["name"].text();
-    root["selector"]["options"].for_members([](const std::string&, const JsonPlace& option) { option.text(); });
-    found.options = root["selector"]["options"].value();
-  }
-  for (const std::string& text : claim["targets"].texts())
-    if (text == kAnswersMetric)
-      throw UsageError(
-          fmt::format("{}: is of answers; attest monitor judges cells, attest validate new answers", path));
-  try {  // these checks are of options of attest validate
-    for (const std::string& text : claim["targets"].texts()) found.targets.push_back(parse_target(text));
-    if (found.targets.empty()) claim["targets"].refuse("at least one target");
-    check_guarantee(found.guarantee, found.targets);
-  } catch (const UsageError& error) {
-    throw InputError(fmt::format("{}: {}", claim.name(), excerpt(error.what())));
-  }
-  if (!claim["tasks"].is_missing()) found.tasks = claim["tasks"].texts();
-  for (const char* const count : {"n", "k"})
-    if (const JsonPlace at = claim[count]; !at.is_missing()) at.whole(0, kLargest);
-  found.lengths = range_at(claim["lengths"]);
-  found.queries = range_at(claim["queries"]);
-  if (claim["layers"].value() != Json("all"))
-    for (const JsonPlace& layer : claim["layers"].elements())
-      found.layers.push_back(static_cast<int>(layer.whole(0, 1 << 20)));
-  if (root["certified_on"].is_missing())
-    throw InputError(
-        fmt::format("{}: lacks 'certified_on', the numbers that certified; attest validate -o writes it", path));
-  for (const JsonPlace& prompt : root["certified_on"].elements()) {
-    std::vector<double>& numbers = found.certified.emplace_back();
-    for (const JsonPlace& number : prompt.elements()) {
-      if (!number.is_null() && !number.value().is_number()) number.refuse("a number or null");
-      numbers.push_back(number.is_null() ? std::nan("") : number.value().number());
-    }
-    if (numbers.size() != found.targets.size())
-      prompt.refuse(fmt::format("a list of {} numbers, one per target", found.targets.size()));
-  }
+  read_choice(root, found);
+  read_targets(claim, found);
+  read_prompts(claim, found);
+  read_certified(root["certified_on"], found);
   for (const JsonPlace& file : root["results"].elements())
     if (const JsonPlace hash = file[kContentHashName]; !hash.is_missing()) found.hashes.push_back(hash.text());
   if (const JsonPlace dumps = root["dumps"]; !dumps.is_missing())

@@ -18,7 +18,7 @@ namespace attest {
 
 struct Recommended {
   std::string path, model;
-  /// Of the model that certified; all 0 in files of earlier programs.
+  /// The shape of the model that certified; all 0 in files of earlier programs.
   struct ModelShape {
     int layers = 0, query_heads = 0, kv_heads = 0;
     bool operator==(const ModelShape&) const = default;
@@ -26,7 +26,7 @@ struct Recommended {
   ModelShape shape = {};
   std::string selector = {};  ///< registered name; empty: of candidates
   Json options = {};          ///< of the selector, each with its value
-  /// Those that a layer or KV head has, as the file has them.
+  /// A candidate that a layer or KV head has, as it stands in the file.
   struct RecommendedCandidate {
     std::string text, label, selector, setting;  ///< setting: empty if the selector has none
     Json options;
@@ -37,7 +37,7 @@ struct Recommended {
   std::string cluster;      ///< PromptScope::cluster
   std::vector<int> layers;  ///< judged ones; empty: all
   PromptNumbers certified;  ///< the numbers of the prompts that certified
-  /// Of those prompts, as far as the file says it.
+  /// The tasks and ranges of those prompts, as far as the file has them.
   std::vector<std::string> tasks = {};
   std::optional<std::pair<std::int64_t, std::int64_t>> lengths = {}, queries = {};  ///< tokens, judged positions: range
   std::vector<std::string> hashes;       ///< of the results that it was made from, and of their dumps

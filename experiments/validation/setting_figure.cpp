@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kCurve = "settings";
 
-/// The settings from the safest to the one that passed, where there are several.
+/// The settings from the safest to the one that passed, where these are several.
 std::vector<ShadedRange> passed_range(const Judgement& judgement, const std::vector<EvidenceRow>& points) {
   if (!judgement.single.passed) return {};
   double low = std::numeric_limits<double>::infinity(), high = -low;

@@ -8,7 +8,7 @@
 
 namespace attest {
 
-/// Empty if the selector has no settings that an axis can show.
+/// The figure; none if the selector has no settings that an axis can show.
 std::optional<Figure> setting_figure(const Judgement& judgement);
 
 }  // namespace attest

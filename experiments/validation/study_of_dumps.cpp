@@ -21,7 +21,7 @@
 #include "experiments/cli/options/selector_grids.h"
 #include "experiments/cli/options/study_choice.h"
 #include "experiments/cli/parse/checks.h"
-#include "experiments/cli/study/study_run.h"
+#include "experiments/run/study_run.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -70,7 +70,7 @@ std::string label_of(const std::string& candidate, const std::vector<std::string
   return std::ranges::count(labels, candidate) > 0 ? candidate : candidate.substr(0, candidate.rfind('@'));
 }
 
-/// Those that are given, and for candidates without one the selectors that they name.
+/// The given selectors, and those that candidates name without being given.
 std::vector<StudySelector> selectors_of_candidates(const std::vector<SelectorSpec>& selectors,
                                                    const JudgementOptions& request) {
   std::vector<SelectorSpec> studied = selectors;

@@ -23,16 +23,16 @@ struct DumpStudyOptions {
 
 void add_dump_study_options(Command& command, DumpStudyOptions& options);
 
-/// Throws UsageError if one of them is given, for results, which are studied already.
+/// Throws UsageError if one of these options is given with results, which are studied already.
 void refuse_study_options(const DumpStudyOptions& options);
 
-/// What `attest validate` and `attest monitor` are given.
+/// The files that `attest validate` and `attest monitor` are given.
 struct JudgedInputs {
   std::vector<std::string> dumps, results, tasks;
 };
 
-/// By what the files say that they are; what says nothing is a dump. Throws UsageError: dumps and results do not stand
-/// together.
+/// Sorts files by what they say that they are; a file that says nothing counts as a dump. Throws UsageError where dumps
+/// stand beside results.
 JudgedInputs split_judged_inputs(const std::vector<std::string>& paths);
 
 /// Studies the selectors at the grid of the request and at its setting, and returns the name of the results file:

@@ -6,7 +6,7 @@
 
 namespace attest {
 
-/// Of a judgement with units.
+/// The figure of a judgement that has units.
 Figure unit_figure(const Judgement& judgement);
 
 }  // namespace attest

@@ -12,7 +12,7 @@ namespace attest {
 /// Everything that was found (keys: experiments/manual/validate.md).
 Json verdict_json(const Judgement& judgement);
 
-/// As text that is valid UTF-8 whatever names the results have.
+/// The verdict as JSON text, which is valid UTF-8 whatever names the results have.
 std::string verdict_json_text(const Judgement& judgement);
 
 /// One verdict as verdict_json_text(); several as {"verdicts": [...], "together": ...}.

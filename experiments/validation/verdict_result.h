@@ -6,7 +6,7 @@
 
 namespace attest {
 
-/// As captions name it.
+/// The name that captions give it.
 inline constexpr const char* kVerdictExperiment = "validation";
 
 /// What was tested: setting, n, k, share with its interval, p-value, verdict, costs.

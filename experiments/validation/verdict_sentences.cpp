@@ -22,7 +22,7 @@ namespace {
 /// Enough digits that a number just beside a target does not look like it.
 std::string number(double x) { return fmt::format("{:.6g}", x); }
 
-/// The same, rounded to the side on which the target is easier to meet.
+/// The number, rounded to the side on which the target is easier to meet.
 std::string passing_number(double x, bool at_least) {
   const auto rounded = [](double y) { return std::strtod(number(y).c_str(), nullptr); };
   const double digit = x == 0 ? 0 : std::pow(10, std::floor(std::log10(std::abs(x))) - 5);
@@ -30,7 +30,7 @@ std::string passing_number(double x, bool at_least) {
   return number(x);
 }
 
-/// Of a statistic that asks only of a prompt's better cells what it asks.
+/// A warning about a statistic that demands something of a prompt's better cells alone.
 std::string lenient_text(const Target& target) {
   const CellStatistic statistic = target.quantity.statistic;
   const double share = target.quantity.level;

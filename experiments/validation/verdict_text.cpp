@@ -16,7 +16,7 @@ void add_line(std::vector<VerdictLine>& lines, std::string name, std::string tex
   if (!text.empty()) lines.push_back({std::move(name), std::move(text)});
 }
 
-/// What one setting for all reads beside the family, which it is better than if it reads less.
+/// Says what one setting for all reads, beside the family. Where it reads less, it is the better choice.
 std::string single_text(const Judgement& judgement) {
   const Validation& single = judgement.single;
   const std::int64_t prompts = single.about().evidence.prompts;
@@ -38,7 +38,7 @@ std::string single_text(const Judgement& judgement) {
                      both);
 }
 
-/// Which prompts chose, and what was drawn, where all prompts judge.
+/// Says which prompts chose the assignment, and what was drawn where all prompts judge.
 std::string split_text(const Judgement& judgement) {
   const Guarantee& guarantee = judgement.request.guarantee;
   const bool drawn = guarantee.kind == GuaranteeKind::mean && guarantee.bound != MeanBound::hb;
@@ -90,7 +90,7 @@ std::string verdict_heading(const Judgement& judgement) {
                                                             : fmt::format("{} of the candidates {}", setting, selector);
   if (single.passed || !single.chosen) return fmt::format("{}: {} for {}", certainty, of, model);
   const char* const done = judgement.request.guarantee.certifies() ? "certified" : "shown to do";
-  // With answers only the settings that were answered are judged.
+  // Where answers are judged, only the settings that were answered are.
   const bool all_judged = judgement.request.grid.empty() && single.settings.size() == judgement.set.settings.size();
   if (single.settings.size() == 1) return fmt::format("{}: {} is not {} for {}", certainty, of, done, model);
   if (!judgement.set.candidates.empty())
@@ -138,7 +138,7 @@ std::vector<VerdictLine> verdict_lines(const Judgement& judgement) {
     if (judgement.single.by_length.size() > 1)
       add_line(lines, "by length", groups_text(judgement.single.by_length) + " violate");
   }
-  // Of one setting or one assignment, and where even the safest did not pass, the evidence is told already.
+  // The evidence is told already if there is one setting or one assignment, or if even the safest did not pass.
   if (judgement.stopped() && passed)
     add_line(lines, "in the way", stop_text(judgement));
   else if (judgement.stopped())

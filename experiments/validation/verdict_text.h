@@ -15,7 +15,7 @@ inline constexpr std::size_t kShownOffenders = 10;
 /// "certified: delta 5 of ffd for Llama-3.1-8B"
 std::string verdict_heading(const Judgement& judgement);
 
-/// What a verdict says besides, each a name and a text that makes sense alone: {"guarantee", "with 95 % ..."}.
+/// A further line of a verdict, a name and a text that makes sense alone: {"guarantee", "with 95 % ..."}.
 struct VerdictLine {
   std::string name, text;
 };
@@ -24,7 +24,7 @@ std::vector<VerdictLine> verdict_lines(const Judgement& judgement);
 /// Several lines, each of which makes sense alone. The first is the verdict, the last are offenders.
 std::string verdict_text(const Judgement& judgement);
 
-/// What `verdicts` verdicts of one call guarantee together, and what they do not. Empty for one.
+/// Says what `verdicts` verdicts of one call guarantee together, and what they do not. Empty for one.
 std::string together_text(std::size_t verdicts, const Guarantee& guarantee);
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// Elements, rows of tables, and packed bytes.
+// Elements, and rows of tables.
 const DASH = "\u2013";
 const byId = (id) => document.getElementById(id);
 
@@ -10,12 +10,11 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+/// Fills a select element with [value, text]; without `chosen` the first is chosen.
+function options(select, entries, chosen = entries[0]?.[0]) {
+  select.replaceChildren(...entries.map(([value, text]) => element("option", {value: String(value)}, text)));
+  select.value = String(chosen);
+}
+
 /// Objects of rows whose columns have names.
 const namedRows = ({columns, rows}) => rows.map((row) => Object.fromEntries(columns.map((name, i) => [name, row[i]])));
-
-/// The bytes of packed_values.h: base64 of a zlib stream.
-async function inflate(text) {
-  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}

@@ -3,7 +3,7 @@
 //
 // A number becomes a whole number that grows with it: 1, 2, ... for multiples of 1e-7 of up to `digits` digits, then
 // 9 * 10^(digits-1) codes for each power of ten. Sign in the last bit. Three bytes each, all first bytes before all
-// second ones, in a zlib stream. experiments/report/page/arrays.js reads it.
+// second ones, in a zlib stream. packed_values.js reads it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A page of HTML: what it is made of, findings, tables and figures in sections, and these as text of the page. All text
-// is shown as it is: nothing of it is taken for markup.
+// The parts of a page of HTML (findings, tables and figures in sections), and functions that write them as HTML. All
+// text is shown as it is: nothing of it is taken for markup.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct PageFinding {
   Severity severity = Severity::note;
   std::string text;
   std::string number = {};  ///< the number that matters most, as shown beside the sentence; empty: none
-  std::string link = {};    ///< what the address has after '#': a state (map_link) or the id of a section; empty: none
+  std::string link = {};    ///< what the address has after '#': a section's id, or what a script knows; empty: none
 };
 
 struct PageFigure {

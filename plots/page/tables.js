@@ -17,7 +17,8 @@ function makeSortable(headings, sort) {
     const button = element("button", {type: "button"}, ...heading.childNodes);
     heading.replaceChildren(button);
     button.addEventListener("click", () => {
-      const descending = heading.getAttribute("aria-sort") !== "descending" && (heading.classList.contains("num") || heading.hasAttribute("aria-sort"));
+      const sorted = heading.getAttribute("aria-sort"); // null: not by this column
+      const descending = sorted !== "descending" && (heading.classList.contains("num") || sorted !== null);
       headings.forEach((other) => other.removeAttribute("aria-sort"));
       heading.setAttribute("aria-sort", descending ? "descending" : "ascending");
       sort(column, descending);

@@ -34,7 +34,7 @@ OTHERS = {
     "dumps/hdf5/guarded_child.cpp": "what readers read with",
     "dumps/hdf5/node.cpp": "what readers read with",
     "dumps/format/file_format.cpp": "dumps/format/dump_reader.cpp",
-    "experiments/bench/dump_timing.cpp": "bytes of the dump, to warm the cache",
+    "experiments/bench/study/dump_timing.cpp": "bytes of the dump, to warm the cache",
     "experiments/cli/options/results_arguments.cpp": "looks at the first bytes",
     "experiments/cli/parse/checks.cpp": "looks at the size",
     "experiments/cli/parse/command.cpp": "experiments/cli/parse/config_file.cpp",

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "plots/figure_layout.h"
+#include "plots/utf8.h"
 #include "tests/plots/example_figure.h"
 
 namespace attest {

@@ -67,6 +67,12 @@ TEST(Markdown, TagsLinksAndCodeAreText) {
   EXPECT_EQ(markdown_text("\\<img\n\\[x\\](y)").text(), "\\\\\\<img \\\\\\[x\\\\\\](y)")
       << "no backslash undoes another";
   EXPECT_EQ(markdown_cell("a_b*c|d").text(), "a\\_b\\*c\\|d");
+  EXPECT_EQ(markdown_text("a&lt;b *c*").text(), "a\\&lt;b \\*c\\*");
+  EXPECT_EQ(markdown_cell("a&lt;b").text(), "a\\&lt;b");
+}
+
+TEST(Markdown, UnderscoresWithinWordsHaveNoMeaning) {
+  EXPECT_EQ(markdown_text("kv_head __x__ _y_").text(), "kv_head \\_\\_x\\_\\_ \\_y\\_");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "plots/utf8.h"
 #include "tests/plots/example_figure.h"
 
 namespace attest {
@@ -87,6 +88,18 @@ TEST(FigureLayout, LargerPagesHaveLargerPanels) {
   EXPECT_EQ(slides.width_in, 8);
   EXPECT_GT(slides.height_in, 1.8 * paper.height_in);
   EXPECT_EQ(slides.text_scale, 2);
+}
+
+TEST(FigureLayout, GapsGrowWithTheText) {
+  for (const char* name : {"paper", "slides"}) {
+    Figure figure = example_figure(1, 1);
+    figure.panels[0].show_x = figure.panels[0].show_y = false;
+    const PageStyle page = page_style(name);
+    const FigureLayout layout = layout_of(figure, page);
+    const double gap = 0.09 * page.text_scale();
+    EXPECT_NEAR(layout.panels[0].left * layout.width_in, gap, 1e-9) << name;
+    EXPECT_NEAR((1 - layout.panels[0].right) * layout.width_in, gap, 1e-9) << name;
+  }
 }
 
 TEST(FigureLayout, WideTicLabelsMoveTheFrame) {

@@ -22,10 +22,11 @@ Grid parse_grid(SettingKind kind, std::string_view text);
 /// The grid of a kind of setting for which the user gave none; one empty setting, labelled "", for SettingKind::none.
 Grid default_grid(SettingKind kind);
 
-/// The same for a selector: 0 alone, which is its settings file as it stands, if it has one.
+/// The grid of a selector for which the user gave none. With a settings file it is 0 alone, which stands for the file
+/// as it is.
 Grid default_grid(const Selector& selector);
 
-/// Parses a list, in the same grammar, of different finite numbers of at least 0.
+/// Parses a list of different finite numbers of at least 0, in the same grammar.
 std::vector<double> parse_numbers(std::string_view text, std::string_view option);
 
 }  // namespace attest

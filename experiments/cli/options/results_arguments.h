@@ -22,12 +22,12 @@ class ResultsArguments {
   /// results may be named, for the help.
   void add_to(Command& command, const std::string& more = {});
 
-  /// As typed.
+  /// The names as typed.
   const std::vector<std::string>& paths() const { return paths_; }
 
-  /// All files, in the order in which they were typed. Throws InputError.
+  /// Opens all files, in the order in which they were typed. Throws InputError.
   ResultsFiles open() { return open(paths_); }
-  /// These files instead.
+  /// Opens these files instead.
   ResultsFiles open(const std::vector<std::string>& paths);
 
  private:
@@ -36,10 +36,10 @@ class ResultsArguments {
   std::vector<const ResultsFile*> pointers_;  ///< to files_
 };
 
-/// Warns of models of different shapes that have one name in these files: what pools them takes them for one.
+/// Warns of models of different shapes that have one name in these files: they would be pooled as one model.
 void warn_of_mixed_models(const ResultsFiles& files, const GlobalOptions& global);
 
-/// For the help of the argument.
+/// A part of the argument's help.
 inline constexpr const char* kOthersToo =
     ". Files of `attest bench kernel`, `attest bench model` and `attest tasks` may stand among them";
 

@@ -13,7 +13,7 @@
 
 namespace attest {
 
-/// As typed.
+/// The texts of the options as typed.
 struct SelectorGrids {
   std::vector<std::string> selectors;
   std::map<SettingKind, std::string> grids;  ///< a missing or empty one has its default grid

@@ -21,7 +21,7 @@ std::vector<std::pair<int, int>> parse_ranges(std::string_view text, std::string
     const std::optional<int> first = parse_whole<int>(part.substr(0, dash));
     std::optional<int> last = first;
     if (dash != std::string_view::npos)
-      last = dash + 1 < part.size() ? parse_whole<int>(part.substr(dash + 1)) : kLastLayer;
+      last = dash + 1 < part.size() ? parse_whole<int>(part.substr(dash + 1)) : kOpenEnd;
     if (!first || !last || *last < *first)
       throw UsageError(
           fmt::format("{}: '{}' is neither a {} number nor a range such as 0-31 or 8-", option, part, noun));

@@ -12,19 +12,20 @@
 
 namespace attest {
 
-/// "0-31", "0,5,8-11", "8-" (from 8 on): numbers of what `noun` names. Throws UsageError, which names `option`.
+/// Parses "0-31", "0,5,8-11" or "8-" (from 8 on) as ranges of numbers. `noun`: what they number, for the UsageError,
+/// which names `option`.
 std::vector<std::pair<int, int>> parse_ranges(std::string_view text, std::string_view option, std::string_view noun);
 
-/// The same of --layers.
+/// parse_ranges() for --layers.
 std::vector<std::pair<int, int>> parse_layers(std::string_view text);
 
-/// "all", "last:4", or positions: "1000,2047". Throws UsageError.
+/// Parses "all", "last:4" or positions such as "1000,2047". Throws UsageError.
 QueryChoice parse_queries(std::string_view text);
 
 /// "a,b": names separated by commas.
 std::vector<std::string> parse_names(std::string_view text);
 
-/// What of the dumps is studied, as it was typed.
+/// The part of the dumps that is studied, as it was typed.
 struct StudyChoiceText {
   std::string layers, samples;  ///< empty: all
   std::string queries = "all";

@@ -6,24 +6,21 @@
 #include <algorithm>
 #include <cmath>
 
-namespace attest {
+#include "plots/utf8.h"
 
-std::size_t shown_width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-}
+namespace attest {
 
 std::string aligned_text(const std::vector<std::vector<std::string>>& lines, std::size_t names) {
   std::vector<std::size_t> widths;
   for (const std::vector<std::string>& line : lines) {
     widths.resize(std::max(widths.size(), line.size()), 0);
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], shown_width(line[i]));
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], characters(line[i]));
   }
   std::string text;
   for (const std::vector<std::string>& line : lines) {
     std::string row;
     for (std::size_t i = 0; i < line.size(); ++i) {
-      const std::string padding(widths[i] - shown_width(line[i]), ' ');
+      const std::string padding(widths[i] - characters(line[i]), ' ');
       row += (i < names ? line[i] + padding : padding + line[i]) + "  ";
     }
     text += row.substr(0, row.find_last_not_of(' ') + 1) + "\n";

@@ -12,9 +12,6 @@ namespace attest {
 /// the others right. All lines have the same number of cells.
 std::string aligned_text(const std::vector<std::vector<std::string>>& lines, std::size_t names);
 
-/// The number of characters that a terminal shows of a text in UTF-8: bytes that begin one.
-std::size_t shown_width(std::string_view text);
-
 /// Shares in per cent; other values with as many digits as are needed to tell them apart. NaN is a dash.
 std::string formatted(double value, std::string_view unit);
 

@@ -78,7 +78,7 @@ void Progress::show(std::size_t finished, std::size_t total, std::size_t found_d
 void Progress::notice(const std::string& line) {
   if (quiet_) return;
   if (bar_shown_) write_terminal(kClearLine);
-  // In one piece, because ranks write to one terminal. The line may have names from files.
+  // The line is written in one piece, because ranks write to one terminal. It may have names from files.
   std::cerr << line_prefix() + printable(line) + "\n" << std::flush;
 }
 

@@ -12,7 +12,7 @@ namespace attest {
 std::string progress_text(std::size_t finished, std::size_t total, std::size_t done_here, double seconds,
                           const std::string& unit);
 
-/// For commands that are mostly done within seconds.
+/// The silence of commands that are mostly done within seconds.
 inline constexpr std::chrono::seconds kSilentSeconds{3};
 
 class Progress {

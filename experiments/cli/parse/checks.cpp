@@ -1,4 +1,4 @@
-// The checks, and the grammar of times.
+// The checks, and the grammars of times and of token counts.
 #include "experiments/cli/parse/checks.h"
 
 #include <fmt/core.h>
@@ -48,6 +48,13 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
   return found.count() > 0 && seconds <= kMax ? std::optional(found) : std::nullopt;
 }
 
+std::optional<std::int64_t> parse_token_count(std::string_view text, std::int64_t most) {
+  const bool kilo = text.ends_with('K') || text.ends_with('k');
+  if (kilo) text.remove_suffix(1);
+  const std::int64_t number = parse_number<std::int64_t>(text).value_or(0), unit = kilo ? 1024 : 1;
+  return number >= 1 && number <= most / unit ? std::optional(number * unit) : std::nullopt;
+}
+
 std::string Check::complaint_about(std::string& text) const {
   return !accepts || accepts(text) ? std::string() : fmt::format("'{}' is not {}", printable(text), expected);
 }
@@ -91,12 +98,9 @@ Check share_of_one() {
 Check token_count() {
   return Check{"a number of tokens such as 4096 or 128K",
                [](std::string& text) {
-                 const bool kilo = text.ends_with('K') || text.ends_with('k');
-                 const std::string_view number = std::string_view(text).substr(0, text.size() - (kilo ? 1 : 0));
-                 const std::int64_t tokens = parse_number<std::int64_t>(number).value_or(0);
-                 if (tokens < 1 || tokens > (std::int64_t{1} << 40)) return false;
-                 text = fmt::format("{}", kilo ? tokens * 1024 : tokens);
-                 return true;
+                 const std::optional<std::int64_t> tokens = parse_token_count(text, std::int64_t{1} << 50);
+                 if (tokens) text = fmt::format("{}", *tokens);
+                 return tokens.has_value();
                },
                ""};
 }

@@ -12,7 +12,7 @@
 
 namespace attest {
 
-/// What an option takes.
+/// A check of the values that an option takes.
 struct Check {
   std::string expected;                            ///< "a whole number from 0 to 8"
   std::function<bool(std::string& text)> accepts;  ///< may write the value as the option's type has it: 10% as 0.1
@@ -38,6 +38,9 @@ Check share_of_one();
 
 /// A number of tokens such as 4096 or 128K (131072); becomes the number.
 Check token_count();
+
+/// Parses such a number from 1 to `most`. Empty for other text.
+std::optional<std::int64_t> parse_token_count(std::string_view text, std::int64_t most);
 
 /// A size such as 16GiB; becomes the number of bytes.
 Check byte_size();

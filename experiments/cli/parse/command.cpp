@@ -22,7 +22,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-// The type of a value in the help, the value of a text, and the text of a value.
+// For each type of variables: its name in the help, the value of a text, and the text of a value.
 
 const char* type_of(const std::string&) { return "TEXT"; }
 const char* type_of(int) { return "INT"; }
@@ -183,7 +183,7 @@ Option& Option::one_each_time() {
 
 Option& Option::joined() {
   kind_ = Kind::list;
-  // Not Join: it puts newlines between the values, which they may have themselves.
+  // Join is not used: it puts newlines between the values, which may have newlines themselves.
   parsed_->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   return *this;
 }

@@ -29,24 +29,24 @@ class Option {
 
   /// Every value must pass the check.
   Option& takes(Check check);
-  /// What stands for the value in the help: "FILE".
+  /// The word that stands for the value in the help: "FILE".
   Option& type(const std::string& name);
   Option& required(bool is_required = true);
   /// The help shows the present value of the variable, or a text, as the default.
   Option& shows_default();
   Option& shows_default(const std::string& text);
-  /// Of a list: values may be separated by commas. The check refuses empty ones, too.
+  /// For a list: values may be separated by commas. The check refuses empty ones, too.
   Option& separated();
-  /// Of a list: the option may stand without a value.
+  /// For a list: the option may stand without a value.
   Option& may_be_empty();
-  /// Of a list: the option takes one value each time that it is given.
+  /// For a list: the option takes one value each time that it is given.
   Option& one_each_time();
-  /// Of a text: what is given later is added, behind a comma.
+  /// For a text: a value that is given later is added behind a comma.
   Option& joined();
   /// Refused without the other one.
   Option& needs(const Option& other);
 
-  // What it is.
+  // Description.
 
   const std::string& name() const { return name_; }  ///< "--output", "DUMP"
   const std::string& description() const { return description_; }
@@ -120,7 +120,7 @@ class Command {
   /// Runs the command that was given. A UsageError about an option of the file of --config gets file and line.
   void run();
 
-  // What it is.
+  // Description.
 
   const std::string& name() const { return name_; }
   std::string full_name() const;  ///< "attest bench study"

@@ -56,7 +56,7 @@ std::string with_excerpt(std::string complaint, const std::string& value) {
   return complaint;
 }
 
-/// What is wrong with the values of an option; empty if nothing is.
+/// The complaint about the values of an option; empty if there is none.
 std::string complaint_about_entry(const Option& option, const ConfigEntry& entry) {
   if (option.is_flag())
     return entry.values == std::vector<std::string>{"true"} || entry.values == std::vector<std::string>{"false"}
@@ -76,7 +76,7 @@ void ConfigFile::fail(const ConfigEntry& entry, const std::string& sentence) con
   throw UsageError(fmt::format("{}, line {}: {}", path_, entry.line, sentence));
 }
 
-/// The file may not be named as an output, which would replace it, nor as anything else.
+/// The file of --config may not be named as an output, which would replace it, nor as anything else.
 void ConfigFile::refuse_as_argument(const Command& command) const {
   for (const auto& option : command.options())
     if (!option->key().empty())

@@ -12,6 +12,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
+#include "plots/utf8.h"
 
 namespace attest {
 namespace {
@@ -106,12 +107,12 @@ class Entries {
     return typed.substr(typed.starts_with('+') ? 1 : 0);
   }
 
-  /// Columns count characters of UTF-8.
+  /// The place of a position in the text. Its columns count characters of UTF-8.
   std::size_t offset(const toml::source_position& position) const {
     std::size_t at = lines_.at(position.line - 1);
     for (unsigned column = 1; column < position.column && at < text_.size(); ++column) do
         ++at;
-      while (at < text_.size() && (static_cast<unsigned char>(text_[at]) & 0xC0U) == 0x80U);
+      while (at < text_.size() && !begins_character(text_[at]));
     return at;
   }
 

@@ -17,17 +17,18 @@ namespace {
 
 constexpr int kInterruptedExitCode = 130;
 
-/// From the first signal to the end of the process: a second, less what the end itself takes.
+/// The time from the first signal to the end of the process: a second, less what the end itself takes.
 constexpr timespec kGrace{.tv_sec = 0, .tv_nsec = 850'000'000};
 
 std::atomic<bool> flag_wanted{false}, interrupted{false};
+std::atomic<bool> signalled{false};  ///< time that is over sets `interrupted` alone: the next signal is the first
 
 struct LastWords {
   std::mutex mutex;
   std::string sentence = "interrupted";
 };
 
-/// Never destroyed: the thread that ends the process may use it while main returns.
+/// They are never destroyed: the thread that ends the process may use them while main returns.
 LastWords& last_words() {
   static LastWords& only = *new LastWords;
   return only;
@@ -49,7 +50,8 @@ void* wait_for_signals(void*) {
   for (;;) {
     int signal = 0;
     if (sigwait(&awaited, &signal) != 0) continue;
-    if (!flag_wanted || interrupted.exchange(true)) end_process();
+    if (!flag_wanted || signalled.exchange(true)) end_process();
+    interrupted = true;
     const int second = sigtimedwait(&awaited, nullptr, &kGrace);
     if (second > 0 || flag_wanted) end_process();
   }
@@ -73,14 +75,14 @@ void end_on_signals() {
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&attributes, std::size_t{256} << 10);
   pthread_t thread{};
-  // Without the thread the signals end the process as they do by default.
+  // Where the thread cannot be started, the signals end the process as they do by default.
   if (pthread_create(&thread, &attributes, wait_for_signals, nullptr) != 0)
     pthread_sigmask(SIG_UNBLOCK, &awaited, nullptr);
   pthread_attr_destroy(&attributes);
 }
 
 InterruptFlag::InterruptFlag() {
-  interrupted = false;
+  signalled = interrupted = false;
   set_last_words("interrupted");
   flag_wanted = true;
 }

@@ -24,7 +24,7 @@ class InterruptFlag {
 
   /// Sets the flag after that time, as a signal does.
   void set_after(std::chrono::milliseconds time);
-  /// What the process says if it has to be ended because it has not ended within a second of the signal.
+  /// Sets what the process says when it is ended because it has not ended within a second of the signal.
   static void set_last_words(const std::string& sentence);
   /// Whether set_after() has set it.
   bool time_is_over() const { return time_is_over_; }

@@ -8,7 +8,7 @@
 namespace attest {
 namespace {
 
-/// Bytes at the end of a text that begin a character of UTF-8 and lack its end.
+/// The number of bytes at the end of a text that begin a character of UTF-8 without its end.
 std::size_t unfinished_bytes(std::string_view text) {
   for (std::size_t n = 1; n <= 3 && n <= text.size(); ++n) {
     const auto byte = static_cast<unsigned char>(text[text.size() - n]);

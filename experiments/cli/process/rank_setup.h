@@ -15,8 +15,8 @@ namespace attest {
 Device rank_device(const std::string& typed, const DeviceMemoryLimit& memory, const Launch& ranks,
                    const std::vector<Gpu>& gpus);
 
-/// Its share of the processors: `available` are those of this process, `online` those of the machine. Launchers that
-/// bind their ranks have divided them already.
+/// The rank's share of the processors. `available`: those of this process; `online`: those of the machine. A launcher
+/// that binds its ranks has divided them already.
 int rank_threads(const Launch& ranks, int available, int online);
 
 /// "rank 3 of 8 (torchrun), local rank 3 of 4 on 'node7'".

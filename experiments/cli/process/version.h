@@ -26,7 +26,7 @@ std::string demo_folder();
 /// ATTEST_PYTHON, which the package sets, or python3.
 std::string python_interpreter();
 
-/// For --version: the program, the versions of LibTorch, CUDA and HDF5, and the GPUs, one per line.
+/// The text of --version: the program, the versions of LibTorch, CUDA and HDF5, and the GPUs, one per line.
 std::string version_report();
 
 /// The program's name and its arguments.

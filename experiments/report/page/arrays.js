@@ -1,27 +1,12 @@
-// The arrays of the map, unpacked when they are first needed, and their numbers as text. plots/page/packed_values.h has the encoding.
+// The arrays of the map, unpacked when they are first needed, and their numbers as text.
 const packedArrays = new Map();
-for (const {model, sample, selector, metric, statistic, digits, text} of namedRows(data.arrays))
-  packedArrays.set([model, sample, selector, metric, statistic].join(), {digits, text: data.texts[text], values: null, loading: null});
-
-function numberOfCode(code, digits) {
-  if (code === 0xffffff) return NaN;
-  if (code >= 0xfffffd) return code === 0xfffffe ? Infinity : -Infinity;
-  const least = 10 ** (digits - 1), size = code >>> 1;
-  let number = size / 1e7;
-  if (size >= 10 * least) {
-    const above = size - 10 * least, exponent = Math.floor(above / (9 * least)) - 6; // of the mantissa's last digit
-    const mantissa = least + (above % (9 * least));
-    number = exponent < 0 ? mantissa / 10 ** -exponent : mantissa * 10 ** exponent;
-  }
-  return code & 1 ? -number : number;
+for (const {model, sample, selector, metric, statistic, digits, text} of namedRows(data.arrays)) {
+  const array = {digits, text: data.texts[text], values: null, loading: null};
+  packedArrays.set([model, sample, selector, metric, statistic].join(), array);
 }
 
 async function unpack(array) {
-  const planes = await inflate(array.text), count = planes.length / 3;
-  const values = new Float64Array(count);
-  for (let i = 0; i < count; ++i)
-    values[i] = numberOfCode(planes[i] | (planes[count + i] << 8) | (planes[2 * count + i] << 16), array.digits);
-  array.values = values;
+  array.values = await unpackValues(array.text, array.digits);
   array.text = null;
 }
 
@@ -79,7 +64,8 @@ function cellText(value, metric) {
   if (value === null) return DASH;
   const digits = metric.share ? 3 : 4;
   const stored = metric.share ? 1 - value : value;
-  const rounded = Math.abs(stored) < 10 ** (digits - 7) ? Math.round(stored * 1e7) / 1e7 : Number(stored.toExponential(digits - 1));
+  const tiny = Math.abs(stored) < 10 ** (digits - 7);
+  const rounded = tiny ? Math.round(stored * 1e7) / 1e7 : Number(stored.toExponential(digits - 1));
   return storedText(rounded, metric, digits);
 }
 

@@ -5,7 +5,8 @@ const cells = namedRows(data.cells);
 
 function tokenSpans(cell) {
   const before = cell.tokens.slice(0, cell.before).join(" "), after = cell.tokens.slice(cell.before + 1).join(" ");
-  return [before && `${before} `, element("b", {}, String(cell.tokens[cell.before])), after && ` ${after}`].filter(Boolean);
+  const itself = element("b", {}, String(cell.tokens[cell.before]));
+  return [before && `${before} `, itself, after && ` ${after}`].filter(Boolean);
 }
 
 const cellColumns = [
@@ -30,7 +31,8 @@ const columnText = (column, cell) => (column.text ? column.text(cell) : String(c
 function cellsShown() {
   const by = byId("cell-order").value, chosen = byId("cell-selector").value;
   const words = byId("cell-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = cells.filter((cell) => cell.model === state.model && (chosen === "" || cell.selector === Number(chosen)) &&
+  const shown = cells.filter((cell) => cell.model === state.model &&
+    (chosen === "" || cell.selector === Number(chosen)) &&
     (!byId("cell-head").checked || (cell.layer === state.layer && cell.head === state.head)) &&
     words.every((word) => cellColumns.some((column) => columnText(column, cell).toLowerCase().includes(word))));
   const {share} = data.cell_metrics.find((metric) => metric.name === by);
@@ -51,21 +53,25 @@ function cellsShown() {
 /// `choose(cell)` shows a cell's head in the map.
 function showCells(choose) {
   const shown = cellsShown(), listed = shown.slice(0, cellView.rows);
-  byId("cell-count").textContent = shown.length ? `${listed.length} of ${shown.length} cells` : "None of the listed cells.";
+  byId("cell-count").textContent =
+    shown.length ? `${listed.length} of ${shown.length} cells` : "None of the listed cells.";
   byId("more-cells").hidden = listed.length === shown.length;
   byId("cell-table").hidden = shown.length === 0;
-  byId("cell-table").tBodies[0].replaceChildren(...listed.map((cell) => element("tr", {}, ...cellColumns.map((column) => {
+  const cellOf = (cell, column) => {
     if (column.tokens) return element("td", {class: "tokens"}, ...(cell.tokens.length ? tokenSpans(cell) : [DASH]));
     if (column.title !== "head") return element("td", column.number ? {class: "num"} : {}, columnText(column, cell));
-    const button = element("button", {type: "button", "aria-label": `Show layer ${cell.layer}, head ${cell.head} in the map`}, String(cell.head));
+    const label = `Show layer ${cell.layer}, head ${cell.head} in the map`;
+    const button = element("button", {type: "button", "aria-label": label}, String(cell.head));
     button.addEventListener("click", () => choose(cell));
     return element("td", {class: "num"}, button);
-  }))));
+  };
+  const rows = listed.map((cell) => element("tr", {}, ...cellColumns.map((column) => cellOf(cell, column))));
+  byId("cell-table").tBodies[0].replaceChildren(...rows);
 }
 
 function setUpCells(choose) {
   byId("cell-controls").hidden = false;
-  byId("cell-order").replaceChildren(...data.cell_metrics.map((metric) => element("option", {value: metric.name}, metric.worst)));
+  options(byId("cell-order"), data.cell_metrics.map((metric) => [metric.name, metric.worst]));
   const show = () => showCells(choose);
   const fromTheTop = () => {
     cellView.rows = CELL_ROWS;

@@ -1,9 +1,11 @@
 // Colours of numbers: viridis, brighter for worse, linear or logarithmic.
-const VIRIDIS = ["440154", "481b6d", "46327e", "3f4788", "365c8d", "2e6e8e", "277f8e", "21918c", "1fa187", "2db27d", "4ac16d",
-  "73d056", "a0da39", "d0e11c", "fde725"].map((hex) => [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+const VIRIDIS = ["440154", "481b6d", "46327e", "3f4788", "365c8d", "2e6e8e", "277f8e", "21918c", "1fa187", "2db27d",
+  "4ac16d", "73d056", "a0da39", "d0e11c", "fde725"]
+  .map((hex) => [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16)));
 
 function colourOf(part) {
-  const place = Math.min(1, Math.max(0, part)) * (VIRIDIS.length - 1), below = Math.min(Math.floor(place), VIRIDIS.length - 2);
+  const place = Math.min(1, Math.max(0, part)) * (VIRIDIS.length - 1);
+  const below = Math.min(Math.floor(place), VIRIDIS.length - 2);
   const mixed = VIRIDIS[below].map((low, k) => Math.round(low + (VIRIDIS[below + 1][k] - low) * (place - below)));
   return `rgb(${mixed.join()})`;
 }
@@ -25,7 +27,8 @@ function makeScale(arrays, metric) {
   if (logarithmic) low = Math.max(leastPositive, high * 1e-5);
   const of = logarithmic ? (value) => Math.log10(Math.max(value, low)) : (value) => value;
   const begin = of(low), span = of(high) - begin;
-  const part = (stored) => (Number.isNaN(stored) ? NaN : bright(span > 0 ? Math.min(1, (of(stored) - begin) / span) : 0));
+  const place = (stored) => (span > 0 ? Math.min(1, (of(stored) - begin) / span) : 0);
+  const part = (stored) => (Number.isNaN(stored) ? NaN : bright(place(stored)));
   const shown = tickValues(low, high, logarithmic);
   return {empty: false, part, ticks: shown.map((value) => [part(value), tickText(value, metric)])};
 }
@@ -34,7 +37,8 @@ function tickValues(low, high, logarithmic) {
   if (!(high > low)) return [low];
   const values = [];
   if (logarithmic) {
-    for (let decade = Math.ceil(Math.log10(low) - 1e-9); decade <= Math.log10(high) + 1e-9; ++decade) values.push(10 ** decade);
+    for (let decade = Math.ceil(Math.log10(low) - 1e-9); decade <= Math.log10(high) + 1e-9; ++decade)
+      values.push(10 ** decade);
     if (values.length > 1) return values;
     return [low, high];
   }

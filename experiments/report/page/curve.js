@@ -8,56 +8,92 @@ function svgElement(tag, attributes = {}, ...children) {
   return made;
 }
 
-/// `arrays`: mean and worst, of which one may be null. `choose(setting)` is called for the one that is clicked.
-function drawCurve(row, head, arrays, choose) {
-  const {width, height, left, right, top, bottom} = CURVE, metric = metricNow(), selector = selectorNow();
-  const settings = selector.settings.length, place = byId("curve");
-  const known = arrays.filter((array) => array?.values && settingsIn(array) > 1);
-  if (settings < 2 || known.length === 0) {
-    place.replaceChildren(element("p", {class: "quiet"}, settings < 2 ? `${selector.label} has no settings to draw a curve over.` :
-      `${metric.name} is the same at every setting.`));
-    return;
-  }
-  const scale = makeScale(known.map((array) => ({values: selector.settings.map((_, s) => numberAt(array, row, head, s))})), metric);
-  const x = (s) => left + ((width - left - right) * (s + 0.5)) / settings;
-  const worseUp = (part) => height - bottom - (height - top - bottom) * part;
-  const y = metric.better === "higher" ? (part) => top + (height - top - bottom) * part : worseUp; // better numbers stand higher
-  const picture = svgElement("svg", {viewBox: `0 0 ${width} ${height}`, role: "img",
-    "aria-label": `${metric.name} of layer ${modelNow().layers[row]}, head ${head} against ${selector.kind}: ` +
-      selector.settings.map((label, s) => `${label}: ${known.map((array) => storedText(numberAt(array, row, head, s), metric, array.digits)).join(" / ")}`).join(", ")});
+/// Where settings and parts of the scale lie in the picture. Better numbers stand higher.
+function curvePlaces(settings, metric) {
+  const {width, height, left, right, top, bottom} = CURVE, room = height - top - bottom;
+  return {
+    x: (setting) => left + ((width - left - right) * (setting + 0.5)) / settings,
+    y: metric.better === "higher" ? (part) => top + room * part : (part) => height - bottom - room * part,
+  };
+}
+
+/// Lines and numbers of the y axis that do not touch.
+function curveTicks(scale, y) {
+  const {width, left, right} = CURVE, made = [];
   let lastTick = Infinity;
   for (const [part, text] of [...scale.ticks].sort((a, b) => y(b[0]) - y(a[0]))) {
     if (lastTick - y(part) < 13) continue;
     lastTick = y(part);
-    picture.append(svgElement("line", {class: "grid", x1: left, x2: width - right, y1: y(part), y2: y(part)}),
+    made.push(svgElement("line", {class: "grid", x1: left, x2: width - right, y1: y(part), y2: y(part)}),
       svgElement("text", {x: left - 6, y: y(part) + 4, "text-anchor": "end"}, text));
   }
-  picture.append(svgElement("line", {class: "now", x1: x(state.setting), x2: x(state.setting), y1: top, y2: height - bottom}));
-  const every = Math.ceil(settings / Math.floor((width - left) / (9 * Math.max(...selector.settings.map((label) => label.length)) + 8)));
-  selector.settings.forEach((label, s) => {
-    if (s % every === 0) picture.append(svgElement("text", {x: x(s), y: height - bottom + 16, "text-anchor": "middle"}, label));
+  return made;
+}
+
+/// The x axis: a line at the chosen setting, as many labels as fit, and what a setting is.
+function curveSettings(selector, x) {
+  const {width, height, left, right, top, bottom} = CURVE;
+  const now = x(state.setting);
+  const made = [svgElement("line", {class: "now", x1: now, x2: now, y1: top, y2: height - bottom})];
+  const longest = Math.max(...selector.settings.map((label) => label.length));
+  const every = Math.ceil(selector.settings.length / Math.floor((width - left) / (9 * longest + 8)));
+  const addText = (at, y, text) => made.push(svgElement("text", {x: at, y, "text-anchor": "middle"}, text));
+  selector.settings.forEach((label, setting) => {
+    if (setting % every === 0) addText(x(setting), height - bottom + 16, label);
   });
-  picture.append(svgElement("text", {x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle"}, selector.kind));
+  addText((left + width - right) / 2, height - 6, selector.kind);
+  return made;
+}
+
+/// The line of a statistic through `points` [x, y], of which undefined ones are left out, and its name.
+function curveLine(points, statistic) {
+  let path = "", pen = "M";
+  for (const [x, y] of points) {
+    if (!Number.isNaN(y)) path += `${pen}${x.toFixed(1)} ${y.toFixed(1)}`;
+    pen = Number.isNaN(y) ? "M" : "L";
+  }
+  const marks = points.filter(([, y]) => !Number.isNaN(y))
+    .map(([x, y]) => svgElement("circle", {cx: x, cy: y, r: points.length > 40 ? 1.4 : 2.4}));
+  const nameAt = {x: CURVE.width - CURVE.right - (1 - statistic) * 46, y: CURVE.height - 6, "text-anchor": "end"};
+  return svgElement("g", {class: STATISTICS[statistic]}, svgElement("path", {d: path}), ...marks,
+    svgElement("text", nameAt, STATISTICS[statistic]));
+}
+
+/// The area of a setting, which shows its numbers and can be clicked.
+function curveArea(settings, x, title, choose) {
+  const {width, height, left, right, top, bottom} = CURVE, wide = (width - left - right) / settings;
+  const area = svgElement("rect", {class: "hit", x: x - wide / 2, y: top, width: wide, height: height - top - bottom},
+    svgElement("title", {}, title));
+  area.addEventListener("click", choose);
+  return area;
+}
+
+/// `arrays`: mean and worst, of which one may be null. `choose(setting)` is called for the one that is clicked.
+function drawCurve(row, head, arrays, choose) {
+  const metric = metricNow(), selector = selectorNow(), settings = selector.settings.length, place = byId("curve");
+  const known = arrays.filter((array) => array?.values && settingsIn(array) > 1);
+  if (settings < 2 || known.length === 0) {
+    const why = settings < 2 ? `${selector.label} has no settings to draw a curve over.`
+      : `${metric.name} is the same at every setting.`;
+    place.replaceChildren(element("p", {class: "quiet"}, why));
+    return;
+  }
+  const numbers = (array) => selector.settings.map((_, setting) => numberAt(array, row, head, setting));
+  const text = (array, setting) => storedText(numberAt(array, row, head, setting), metric, array.digits);
+  const scale = makeScale(known.map((array) => ({values: numbers(array)})), metric);
+  const {x, y} = curvePlaces(settings, metric);
+  const said = selector.settings.map((label, s) => `${label}: ${known.map((array) => text(array, s)).join(" / ")}`);
+  const where = `layer ${modelNow().layers[row]}, head ${head}`;
+  const picture = svgElement("svg", {viewBox: `0 0 ${CURVE.width} ${CURVE.height}`, role: "img",
+    "aria-label": `${metric.name} of ${where} against ${selector.kind}: ${said.join(", ")}`});
+  picture.append(...curveTicks(scale, y), ...curveSettings(selector, x));
   arrays.forEach((array, statistic) => {
     if (!known.includes(array)) return;
-    const points = selector.settings.map((_, s) => [x(s), y(scale.part(numberAt(array, row, head, s)))]);
-    const group = svgElement("g", {class: STATISTICS[statistic]});
-    let path = "", pen = "M";
-    for (const [px, py] of points) {
-      if (!Number.isNaN(py)) path += `${pen}${px.toFixed(1)} ${py.toFixed(1)}`;
-      pen = Number.isNaN(py) ? "M" : "L";
-    }
-    group.append(svgElement("path", {d: path}));
-    for (const [px, py] of points) if (!Number.isNaN(py)) group.append(svgElement("circle", {cx: px, cy: py, r: settings > 40 ? 1.4 : 2.4}));
-    group.append(svgElement("text", {x: width - right - (1 - statistic) * 46, y: height - 6, "text-anchor": "end"}, STATISTICS[statistic]));
-    picture.append(group);
+    picture.append(curveLine(numbers(array).map((number, s) => [x(s), y(scale.part(number))]), statistic));
   });
   selector.settings.forEach((label, s) => {
-    const hit = svgElement("rect", {class: "hit", x: x(s) - (width - left - right) / settings / 2, y: top, width: (width - left - right) / settings,
-      height: height - top - bottom}, svgElement("title", {}, `${selector.kind} ${label}: ` +
-        known.map((array) => `${STATISTICS[arrays.indexOf(array)]} ${storedText(numberAt(array, row, head, s), metric, array.digits)}`).join(", ")));
-    hit.addEventListener("click", () => choose(s));
-    picture.append(hit);
+    const each = known.map((array) => `${STATISTICS[arrays.indexOf(array)]} ${text(array, s)}`).join(", ");
+    picture.append(curveArea(settings, x(s), `${selector.kind} ${label}: ${each}`, () => choose(s)));
   });
   place.replaceChildren(picture);
 }

@@ -6,15 +6,17 @@ function arraysOfHead() {
     .filter(({arrays}) => arrays[0] || arrays[1]);
 }
 
-const textOf = (array, metric, row, head) => (array ? storedText(numberAt(array, row, head), metric, array.digits) : DASH);
+const textOf = (array, metric, row, head) =>
+  array ? storedText(numberAt(array, row, head), metric, array.digits) : DASH;
 
 const settingNow = () => (selectorNow().kind === "none" ? "" : ` at ${settingText(selectorNow(), state.setting)}`);
 
 function readoutText(place) {
   const row = modelNow().layers.indexOf(place.layer), metric = metricNow();
-  const numbers = STATISTICS.map((name, statistic) => [name, findArray(state.metric, statistic)]).filter(([, array]) => array)
-    .map(([name, array]) => `${name} ${textOf(array, metric, row, place.head)}`);
-  return `Layer ${place.layer}, head ${place.head}: ${metric.name} ${numbers.join(", ") || "not defined"}${settingNow()}`;
+  const numbers = STATISTICS.map((name, statistic) => [name, findArray(state.metric, statistic)])
+    .filter(([, array]) => array)
+    .map(([name, array]) => `${name} ${textOf(array, metric, row, place.head)}`).join(", ") || "not defined";
+  return `Layer ${place.layer}, head ${place.head}: ${metric.name} ${numbers}${settingNow()}`;
 }
 
 /// Shows the hovered head, else the chosen one.
@@ -23,14 +25,16 @@ function showHead(chooseSetting) {
   byId("readout").textContent = place ? readoutText(place) : "";
   byId("head-title").textContent = place ? `Layer ${place.layer}, head ${place.head}` : "No head chosen";
   if (!place) {
-    byId("curve").replaceChildren(element("p", {class: "quiet"}, "Choose a head in the map to see its curve and its numbers."));
+    const advice = "Choose a head in the map to see its curve and its numbers.";
+    byId("curve").replaceChildren(element("p", {class: "quiet"}, advice));
     byId("head-numbers").hidden = true;
     return;
   }
   const row = modelNow().layers.indexOf(place.layer);
   byId("head-numbers").hidden = false;
   byId("head-numbers").tBodies[0].replaceChildren(...arraysOfHead().map(({metric, index, arrays}) =>
-    element("tr", index === state.metric ? {class: "current"} : {}, element("td", {title: metric.definition}, metric.name),
+    element("tr", index === state.metric ? {class: "current"} : {},
+      element("td", {title: metric.definition}, metric.name),
       ...arrays.map((array) => element("td", {class: "num"}, textOf(array, metric, row, place.head))))));
   drawCurve(row, place.head, [findArray(state.metric, 0), findArray(state.metric, 1)], chooseSetting);
 }
@@ -57,10 +61,12 @@ function showWorstHeads(choose) {
   const metric = metricNow(), array = map.array;
   byId("worst-heads").hidden = metric.better === "neither" || !array?.values;
   if (byId("worst-heads").hidden) return;
-  byId("worst-heads").querySelector("ol").replaceChildren(...headsByBadness().slice(0, 12).map(({layer, head, stored}) => {
-    const button = element("button", {type: "button", "aria-pressed": String(layer === state.layer && head === state.head)},
+  const items = headsByBadness().slice(0, 12).map(({layer, head, stored}) => {
+    const pressed = String(layer === state.layer && head === state.head);
+    const button = element("button", {type: "button", "aria-pressed": pressed},
       `layer ${layer}, head ${head}: ${storedText(stored, metric, array.digits)}`);
     button.addEventListener("click", () => choose({layer, head}));
     return element("li", {}, button);
-  }));
+  });
+  byId("worst-heads").querySelector("ol").replaceChildren(...items);
 }

@@ -16,7 +16,8 @@ function layOutMap() {
   map.top = state.order === "number" ? 18 : 4;
   map.cellWidth = Math.min(34, Math.max(4.5, (room - map.left - 2) / model.heads));
   map.cellHeight = Math.max(model.layers.length > 48 ? 8 : 11, Math.min(24, map.cellWidth));
-  return {width: map.left + map.cellWidth * model.heads + 1, height: map.top + map.cellHeight * model.layers.length + 1};
+  const width = map.left + map.cellWidth * model.heads + 1, height = map.top + map.cellHeight * model.layers.length + 1;
+  return {width, height};
 }
 
 function prepareCanvas(canvas, width, height) {
@@ -112,8 +113,8 @@ function headByKey(key) {
   const model = modelNow(), rows = model.layers.length;
   if (state.layer === null) return {layer: model.layers[0], head: map.heads[0][0]};
   let row = model.layers.indexOf(state.layer), column = map.heads[row].indexOf(state.head);
-  const steps = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], PageUp: [-8, 0], PageDown: [8, 0],
-    Home: [0, -model.heads], End: [0, model.heads]};
+  const steps = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0],
+    PageUp: [-8, 0], PageDown: [8, 0], Home: [0, -model.heads], End: [0, model.heads]};
   if (!(key in steps)) return null;
   row = Math.min(rows - 1, Math.max(0, row + steps[key][0]));
   column = Math.min(model.heads - 1, Math.max(0, column + steps[key][1]));
@@ -139,6 +140,7 @@ function drawLegend() {
     labels.push(label);
   }
   ticks.replaceChildren(...labels);
-  byId("legend").setAttribute("aria-label",
-    `Colours: ${scale.ticks.map(([, text]) => text).join(", ") || "no numbers"} ${metric.unit}; brighter is ${metric.better === "neither" ? "more" : "worse"}`);
+  const numbers = scale.ticks.map(([, text]) => text).join(", ") || "no numbers";
+  const brighter = metric.better === "neither" ? "more" : "worse";
+  byId("legend").setAttribute("aria-label", `Colours: ${numbers} ${metric.unit}; brighter is ${brighter}`);
 }

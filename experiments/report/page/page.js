@@ -7,11 +7,9 @@ function scaleNow(array) {
   return scales.get(array);
 }
 
-function options(select, entries, chosen) {
-  select.replaceChildren(...entries.map(([value, text]) => element("option", {value: String(value)}, text)));
-  select.value = String(chosen);
-}
-
+const BETTER = {
+  higher: "higher is better", lower: "lower is better", neither: "neither high nor low is better",
+};
 let filledFor = "";
 
 /// The lists to choose from: they depend on all but setting and head.
@@ -21,12 +19,15 @@ function fillControls() {
   filledFor = key;
   const model = modelNow(), selector = selectorNow();
   options(byId("model"), data.models.map((one, i) => [i, one.name]), state.model);
-  const withArrays = model.samples.map((name, i) => [i, name]).filter(([i]) => [...packedArrays.keys()].some((key) => key.startsWith(`${state.model},${i},`)));
-  options(byId("sample"), [[-1, model.samples.length === 1 ? model.samples[0] : `all ${model.samples.length}`], ...(model.samples.length > 1 ? withArrays : [])], state.sample);
+  const number = model.samples.length, all = [-1, number === 1 ? model.samples[0] : `all ${number}`];
+  const hasArrays = (i) => [...packedArrays.keys()].some((key) => key.startsWith(`${state.model},${i},`));
+  const single = model.samples.map((name, i) => [i, name]).filter(([i]) => number > 1 && hasArrays(i));
+  options(byId("sample"), [all, ...single], state.sample);
   options(byId("selector"), model.selectors.map((one, i) => [i, one.label]), state.selector);
   const has = (i) => i === state.metric || model.selectors.some((_, s) => findArray(i, 0, s) || findArray(i, 1, s));
   const groups = [["at each setting", true], ["the same at every setting", false]].map(([title, settings]) =>
-    element("optgroup", {label: title}, ...data.metrics.map((one, i) => [one, i]).filter(([one, i]) => one.settings === settings && has(i))
+    element("optgroup", {label: title}, ...data.metrics.map((one, i) => [one, i])
+      .filter(([one, i]) => one.settings === settings && has(i))
       .map(([one, i]) => element("option", {value: String(i)}, one.name))));
   byId("metric").replaceChildren(...groups.filter((group) => group.children.length));
   byId("metric").value = String(state.metric);
@@ -37,7 +38,7 @@ function fillControls() {
   document.querySelector(".choice-setting").hidden = selector.settings.length < 2;
   byId("setting-name").textContent = selector.kind;
   byId("setting").max = String(selector.settings.length - 1);
-  const metric = metricNow(), better = {higher: "higher is better", lower: "lower is better", neither: "neither high nor low is better"}[metric.better];
+  const metric = metricNow(), better = BETTER[metric.better];
   byId("definition").textContent = `${metric.name} (${metric.unit}): ${metric.definition}; ${better}.`;
 }
 
@@ -96,7 +97,8 @@ function goToMap() {
 
 function chooseCell(cell) {
   const by = data.metrics.findIndex((metric) => metric.name === byId("cell-order").value);
-  change({selector: cell.selector, setting: cell.setting, layer: cell.layer, head: cell.head, metric: by < 0 ? state.metric : by, statistic: 1, sample: -1});
+  const {selector, setting, layer, head} = cell;
+  change({selector, setting, layer, head, metric: by < 0 ? state.metric : by, statistic: 1, sample: -1});
   goToMap();
 }
 
@@ -139,7 +141,8 @@ function setUpMap() {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const settings = selectorNow().settings.length, step = {"+": 1, "=": 1, "-": -1}[event.key];
     if (step) chooseSetting(Math.min(settings - 1, Math.max(0, state.setting + step)));
-    const place = step ? null : event.key === "Enter" && map.hovered ? map.hovered : headByKey(event.key === "Enter" ? "" : event.key);
+    const enter = event.key === "Enter";
+    const place = step ? null : enter && map.hovered ? map.hovered : headByKey(enter ? "" : event.key);
     const moves = event.key.startsWith("Arrow") || ["Home", "End", "PageUp", "PageDown", "Enter"].includes(event.key);
     if (place && moves) chooseHead(place);
     if (step || moves) event.preventDefault();

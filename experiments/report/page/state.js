@@ -3,7 +3,9 @@ const data = JSON.parse(byId("data").textContent);
 const STATE_KEYS = ["model", "sample", "metric", "statistic", "selector", "setting", "order", "layer", "head"];
 
 /// Indices into `data`; sample -1: all; layer and head are numbers, or null while none is chosen.
-const state = {model: 0, sample: -1, metric: 0, statistic: 0, selector: 0, setting: 0, order: "number", layer: null, head: null};
+const state = {
+  model: 0, sample: -1, metric: 0, statistic: 0, selector: 0, setting: 0, order: "number", layer: null, head: null,
+};
 const STATISTICS = ["mean", "worst"];
 
 const modelNow = () => data.models[state.model];
@@ -36,7 +38,8 @@ function stateText() {
     order: state.order === "number" ? null : state.order,
     layer: state.layer, head: state.head,
   };
-  return STATE_KEYS.filter((key) => words[key] !== null).map((key) => `${key}=${encodeURIComponent(words[key])}`).join("&");
+  const known = STATE_KEYS.filter((key) => words[key] !== null);
+  return known.map((key) => `${key}=${encodeURIComponent(words[key])}`).join("&");
 }
 
 /// Takes over what a link says. Returns a sentence on what this report does not have, or "".

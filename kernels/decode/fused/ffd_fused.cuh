@@ -26,7 +26,7 @@
 // 9. Launch (ffd_fused_launch.cuh). Where no barrier of the grid is needed, a launch begins while the one before ends
 //    (programmatic dependent launch): it makes its barriers, and waits before it uses or writes device memory.
 //
-// What bounds it, measured: experiments/decode/H200.md.
+// What bounds it, measured: experiments/bench/kernel/H200.md.
 #pragma once
 
 #include "kernels/decode/fused/ffd_attend_step.cuh"

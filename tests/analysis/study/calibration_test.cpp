@@ -65,7 +65,7 @@ TEST_F(CalibrationTest, ShowsTheSampleInTheLayersOfTheStudyAndLeavesItOut) {
 }
 
 TEST_F(CalibrationTest, LayersThatAreNotChosenAreNotLearnt) {
-  study_.choice.layers = {{1, kLastLayer}};
+  study_.choice.layers = {{1, kOpenEnd}};
   plan_and_calibrate();
   EXPECT_EQ(learner_->seen, (Seen{{40, 2}}));
 }

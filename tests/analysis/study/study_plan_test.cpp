@@ -48,9 +48,9 @@ TEST_F(StudyPlanTest, TakesEverythingUnlessToldOtherwise) {
 
 TEST_F(StudyPlanTest, LayersAndSamplesNarrowIt) {
   Study study;
-  study.choice.layers = {{3, 3}, {8, kLastLayer}};
+  study.choice.layers = {{3, 3}, {8, kOpenEnd}};
   EXPECT_EQ(plan_study(dumps_, study).units, (std::vector<UnitKey>{{0, 0, 3}, {0, 1, 3}, {1, 0, 8}}));
-  study.choice = {.samples = {"b"}, .left_out = {}, .layers = {{1, kLastLayer}}, .queries = {}};
+  study.choice = {.samples = {"b"}, .left_out = {}, .layers = {{1, kOpenEnd}}, .queries = {}};
   const StudyPlan plan = plan_study(dumps_, study);
   EXPECT_EQ(plan.units, (std::vector<UnitKey>{{0, 0, 3}})) << "counted among the samples taken";
   EXPECT_EQ(plan.places[0][0].index, 1u) << "counted among the dump's samples";
@@ -116,8 +116,8 @@ TEST_F(StudyPlanTest, RefusesWhatIsNowhere) {
   EXPECT_EQ(complaint({{7, 9}}), "--layers: no chosen sample has layer 9; there is 0, 3, 7-8");
   EXPECT_EQ(complaint({{20, 2'000'000'000}}),
             "--layers: no chosen sample has layers 20-2000000000; there is 0, 3, 7-8");
-  EXPECT_EQ(complaint({{9, kLastLayer}}), "--layers: no chosen sample has layer 9; there is 0, 3, 7-8");
-  EXPECT_EQ(complaint({{8, kLastLayer}, {7, 8}}), "");
+  EXPECT_EQ(complaint({{9, kOpenEnd}}), "--layers: no chosen sample has layer 9; there is 0, 3, 7-8");
+  EXPECT_EQ(complaint({{8, kOpenEnd}, {7, 8}}), "");
   study.choice = {};
   study.choice.queries = {QueryChoice::Kind::positions, 0, {99, 6}};
   EXPECT_EQ(message_of<UsageError>([&] { plan_study(dumps_, study); }),

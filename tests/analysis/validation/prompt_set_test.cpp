@@ -88,11 +88,11 @@ TEST_F(PromptSets, Layers) {
   for (auto& prompt : made.prompts) prompt.layers = {0, 2, 5};
   const std::string a = write(made);
   EXPECT_FALSE(OpenSet({a}).set.all_layers);
-  const OpenSet some({a}, {{}, {}, {{2, kLastLayer}}});
+  const OpenSet some({a}, {{}, {}, {{2, kOpenEnd}}});
   EXPECT_EQ(some.set.layers, (std::vector<int>{2, 5}));
   EXPECT_EQ(some.set.prompts[0].rows, (std::vector<std::size_t>{1, 2}));
   EXPECT_THAT(refusal({a}, {{}, {}, {{1, 5}}}), HasSubstr("layer 1 is not in the results"));
-  EXPECT_THAT(refusal({a}, {{}, {}, {{6, kLastLayer}}}), HasSubstr("layer 6 is not"));
+  EXPECT_THAT(refusal({a}, {{}, {}, {{6, kOpenEnd}}}), HasSubstr("layer 6 is not"));
 }
 
 TEST_F(PromptSets, PromptsOfOneStudyMayHaveFewerLayers) {

@@ -17,7 +17,13 @@ TEST(ByteSize, IsParsed) {
 
 TEST(ByteSize, IsPrinted) {
   EXPECT_EQ(byte_size_text(512), "512 B");
-  EXPECT_EQ(byte_size_text(std::int64_t{13} << 30), "13.0 GiB");
+  EXPECT_EQ(byte_size_text(0x1p30 * 13), "13.0 GiB");
+  EXPECT_EQ(byte_size_text(0x1p60), "1024.0 PiB");
+}
+
+TEST(ByteSize, IsParsedAsItIsPrinted) {
+  for (const double bytes : {1.0, 1023.0, 0x1p10, 0x1p21, 0x1p32, 0x1p43, 0x1p54})
+    EXPECT_EQ(parse_byte_size(byte_size_text(bytes)), static_cast<std::uint64_t>(bytes));
 }
 
 }  // namespace

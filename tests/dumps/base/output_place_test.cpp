@@ -62,7 +62,7 @@ TEST(OutputPlace, SpaceIsThatOfTheTargetsFileSystem) {
   EXPECT_EQ(complaint(target, 1), "");
   EXPECT_EQ(complaint("dump.h5", 1), "") << "in the current folder";
   const std::string sentence = complaint(target, 8.21e16);
-  EXPECT_TRUE(sentence.starts_with(target + ": needs 82.1 PB, the file system of ")) << sentence;
+  EXPECT_TRUE(sentence.starts_with(target + ": needs 72.9 PiB, the file system of ")) << sentence;
   EXPECT_TRUE(sentence.ends_with("B free")) << sentence;
   EXPECT_EQ(complaint(folder.file("absent/dump.h5"), 1e18), "") << "not known";
 }

@@ -152,6 +152,16 @@ TEST_F(DumpReaderTest, ReadsContiguousValues) {
   EXPECT_THROW(reader.read_array<float>(0, "tokens"), std::logic_error) << "another type";
 }
 
+TEST_F(DumpReaderTest, ALayerThatIsReadAgainHasNothingOfTheOneBefore) {
+  write_small_dump(path_);
+  AttentionLayer layer;
+  layer.output_gradient = {1, 2};
+  layer.estimates.emplace_back(layer.q.memory()).values.resize(8);
+  EXPECT_TRUE(DumpReader(path_).read_layer(0, small_samples()[0].layers.front(), layer));
+  EXPECT_TRUE(layer.output_gradient.empty());
+  EXPECT_EQ(layer.estimates[0].values.size(), 0u);
+}
+
 TEST_F(DumpReaderTest, ReadsGzipValues) {
   write_small_dump(path_, {.gzip_level = 6}, 7);
   const DumpReader reader(path_);

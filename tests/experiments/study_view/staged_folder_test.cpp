@@ -50,7 +50,7 @@ TEST_F(StagedFolderTest, WithoutCommitNothingRemains) {
     StagedFolder staged(target);
     write(staged.staging() / "a", "half");
   }
-  EXPECT_FALSE(fs::exists(target));
+  EXPECT_FALSE(fs::exists(folder_ / "new")) << "parents that were made for it go, too";
 
   write(folder_ / "a", "old");
   { StagedFolder staged(folder_); }

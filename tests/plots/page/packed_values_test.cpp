@@ -13,7 +13,7 @@
 namespace attest {
 namespace {
 
-/// What experiments/report/page/arrays.js makes of a code.
+/// What packed_values.js makes of a code.
 double number_of(std::uint32_t code, int digits) {
   const double minimum = std::pow(10, digits - 1), size = code >> 1;
   double number = size / 1e7;

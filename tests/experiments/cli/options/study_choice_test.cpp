@@ -18,7 +18,7 @@ using Ranges = std::vector<std::pair<int, int>>;
 TEST(StudyChoice, Layers) {
   EXPECT_EQ(parse_layers("0-31"), (Ranges{{0, 31}}));
   EXPECT_EQ(parse_layers("0,5,8-11"), (Ranges{{0, 0}, {5, 5}, {8, 11}}));
-  EXPECT_EQ(parse_layers("2,8-"), (Ranges{{2, 2}, {8, kLastLayer}}));
+  EXPECT_EQ(parse_layers("2,8-"), (Ranges{{2, 2}, {8, kOpenEnd}}));
   for (const char* text : {"", "a", "3-1", "-1", "-", "1--2", "1,,2", "99999999999", "1.5"})
     EXPECT_THROW(parse_layers(text), UsageError) << text;
   EXPECT_EQ(message_of<UsageError>([] { parse_layers("0,3-1"); }),

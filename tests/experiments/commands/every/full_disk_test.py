@@ -58,7 +58,7 @@ def test_a_full_disk(folder, name):
     code, error, left = in_full_disk(folder, [word.replace("OUT", "full") for word in WRITERS[name]])
     assert code == 5, error
     assert "internal" not in error and "Traceback" not in error and re.search(
-        "No space left|has 0 bytes free", error.splitlines()[-1])
+        "No space left|has 0 B free", error.splitlines()[-1])
     # What is finished of a study stays, as after a kill.
     assert [entry for entry in left if entry != "filler" and not entry.endswith(".partial")] == []
 

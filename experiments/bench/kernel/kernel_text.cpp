@@ -1,0 +1,119 @@
+// The lines of the table.
+#include "experiments/bench/kernel/kernel_text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "dumps/base/byte_size.h"
+#include "dumps/base/printable.h"
+#include "experiments/bench/kernel/kernel_point.h"
+#include "experiments/cli/output/aligned_text.h"
+
+namespace attest {
+namespace {
+
+using Key = std::tuple<std::string, std::string, std::string, std::string, std::int64_t, int, std::string, double>;
+
+/// Calibrated shares differ a little between layers where they were not typed: those of topk in an ablation.
+Key key_of(const KernelMeasurement& m) {
+  const bool matched = m.rule == "topk" && m.setting.kind == "keep" && m.method == "ffd";
+  return {m.method, m.scan, m.rule, m.launches, m.length, m.batch, m.setting.kind, matched ? 0 : m.setting.value};
+}
+
+std::vector<KernelPoint> points_of(const KernelReport& report) {
+  std::map<Key, std::size_t> places;
+  std::vector<std::vector<const KernelMeasurement*>> groups;
+  for (const KernelMeasurement& m : report.measurements) {
+    const auto [place, added] = places.emplace(key_of(m), groups.size());
+    if (added) groups.emplace_back();
+    groups[place->second].push_back(&m);
+  }
+  std::vector<KernelPoint> points;
+  for (const auto& group : groups) points.push_back(pooled(group));
+  std::ranges::stable_sort(points, {}, [](const KernelPoint& p) { return std::pair(p.length, p.batch); });
+  return points;
+}
+
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+std::string number(double value, int digits) {
+  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
+}
+std::string ratio_text(double ratio, int digits) { return std::isfinite(ratio) ? number(ratio, digits) + "x" : "-"; }
+std::string percent(double share) { return std::isfinite(share) ? fmt::format("{:.2f}%", 100 * share) : "-"; }
+
+std::string setting_cell(const KernelSetting& setting) {
+  if (setting.kind == "none") return "-";
+  if (setting.kind != "keep") return fmt::format("{} {}", setting.kind, setting.value);
+  return fmt::format("keep {:.3g}%", 100 * setting.value);
+}
+
+std::string machine_text(const KernelReport& report) {
+  const KernelMachine& machine = report.machine;
+  const KernelShape& shape = report.shape;
+  std::string text =
+      fmt::format("{}, {} multiprocessors, {}; driver {}, CUDA {}, LibTorch {}\n", printable(machine.gpu),
+                  machine.multiprocessors, byte_size_text(machine.memory_bytes), or_dash(printable(machine.driver)),
+                  printable(machine.cuda_runtime), or_dash(printable(machine.torch)));
+  text += fmt::format("SM clock {} MHz, memory clock {} MHz while kernels ran; copy bandwidth {:.0f} GB/s\n",
+                      number(machine.sm_clock_mhz, 0), number(machine.memory_clock_mhz, 0),
+                      machine.copy_bytes_per_second / 1e9);
+  text += fmt::format("{} query heads, {} KV heads, head_dim {}, value_dim {}, {}; {}\n\n", shape.num_query_heads,
+                      shape.num_kv_heads, shape.head_dim, shape.value_dim, shape.element_type,
+                      report.data.source == "dump" ? printable(report.data.path) : "generated inputs");
+  return text;
+}
+
+}  // namespace
+
+std::string text_of(const KernelReport& report) {
+  const std::vector<KernelPoint> points = points_of(report);
+  std::vector<std::vector<std::string>> cells{{"method", "scan", "rule", "launches", "length", "batch", "setting",
+                                               "keep", "io", "us", "min..max", "floor us", "of floor", "vs flash",
+                                               "vs cuDNN", "1/io", "recall"}};
+  for (const KernelPoint& p : points) {
+    const auto over = [&](const char* method) {
+      const auto found = std::ranges::find_if(points, [&](const KernelPoint& other) {
+        return other.method == method && other.length == p.length && other.batch == p.batch;
+      });
+      return found == points.end() || !p.attends ? "-" : ratio_text(speed_up(p, *found), 2);
+    };
+    cells.push_back({p.method, or_dash(p.scan), or_dash(p.rule), or_dash(p.launches), length_text(p.length),
+                     fmt::format("{}", p.batch), setting_cell(p.setting), percent(p.keep), percent(p.io),
+                     number(p.us, 1), fmt::format("{}..{}", number(p.us_low, 1), number(p.us_high, 1)),
+                     number(p.floor_us, 1), number(p.floor_ratio(), 2), over("sdpa_flash"), over("sdpa_cudnn"),
+                     ratio_text(p.io_limit(), 1), number(p.recall_mean, 5)});
+  }
+  std::string text = machine_text(report) + aligned_text(cells, 4);
+  for (const KernelLeftOut& line : report.left_out)
+    text += fmt::format("left out: {}: {}\n", printable(line.method), printable(line.reason));
+  return text;
+}
+
+std::string method_text(const std::string& method) {
+  if (method == "ffd") return "FFD";
+  if (method == "sdpa_flash") return "SDPA flash";
+  return method == "sdpa_cudnn" ? "SDPA cuDNN" : method;
+}
+
+std::string length_text(std::int64_t tokens) {
+  constexpr std::int64_t kKibi = 1024, kMebi = kKibi * kKibi;
+  if (tokens % kMebi == 0) return fmt::format("{}M", tokens / kMebi);
+  return tokens % kKibi == 0 ? fmt::format("{}K", tokens / kKibi) : fmt::format("{}", tokens);
+}
+
+std::string gpu_title(const std::string& gpu) {
+  constexpr std::string_view kMaker = "NVIDIA ";
+  return gpu.starts_with(kMaker) ? gpu.substr(kMaker.size()) : gpu;
+}
+
+std::string setting_text(const KernelSetting& setting) {
+  if (setting.kind == "none") return {};
+  if (setting.kind == "keep") return fmt::format("keep {:.3g} %", 100 * setting.value);
+  return fmt::format("{} {:g}", setting.kind, setting.value);
+}
+
+}  // namespace attest
