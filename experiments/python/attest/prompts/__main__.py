@@ -4,7 +4,7 @@ import sys
 
 from ..base.arguments import Parser, count, file_name, whole_number
 from ..base.command import end_process, run_command
-from ..base.errors import printable
+from ..base.errors import InputError, printable
 from ..base.output_check import refuse_inputs
 from ..capture.model import pretrained_tokenizer, refuse_missing_folder
 from ..capture.prompt_tokens import ByteTokenizer
@@ -19,7 +19,10 @@ def tokenizer_of_prompts(options):
     if options.tokenizer == "bytes":
         return ByteTokenizer(options.first_token)
     refuse_missing_folder(options.tokenizer)
-    return pretrained_tokenizer(options.tokenizer, options.revision, options.trust_remote_code)
+    try:
+        return pretrained_tokenizer(options.tokenizer, options.revision, options.trust_remote_code)
+    except InputError as error:
+        raise InputError(f"{error}; name a model with a tokenizer, or 'bytes'") from error
 
 
 def parse(arguments):

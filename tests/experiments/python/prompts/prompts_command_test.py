@@ -45,6 +45,7 @@ def test_a_tokenizer_from_a_folder(tmp_path):
     (["bytes", "--haystack", "no/such"], 4, "no/such: there is no such haystack"),
     (["./no-such-model"], 4, "./no-such-model: no such folder"),
     (["/"], 4, "/: no tokenizer can be loaded"),
+    (["/"], 4, "name a model with a tokenizer, or 'bytes'"),
 ])
 def test_bad_input(arguments, code, sentence, tmp_path, capsys):
     if arguments == ["/"]:
