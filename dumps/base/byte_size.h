@@ -12,7 +12,7 @@ namespace attest {
 /// it is not.
 std::optional<std::uint64_t> parse_byte_size(std::string_view text);
 
-/// "512 B", "1.5 GiB": parse_byte_size() reads it.
+/// "512 B", "1.5 GiB": parse_byte_size() reads it, but for "0 B".
 std::string byte_size_text(double bytes);
 
 }  // namespace attest

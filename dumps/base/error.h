@@ -37,12 +37,12 @@ struct LimitError : Error {
   using Error::Error;
 };
 
-/// `attest validate` has not certified what it was asked. what() may be empty: the verdict has been told. Exit 3.
+/// A command has not certified what it was asked. what() may be empty: the verdict has been told. Exit 3.
 struct NotCertified : Error {
   using Error::Error;
 };
 
-/// Ctrl-C. Exit 130.
+/// Ctrl-C or another signal that ends the program, or --time-limit. Exit 130.
 struct Interrupted : Error {
   using Error::Error;
 };

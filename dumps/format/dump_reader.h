@@ -1,4 +1,4 @@
-// Reads attention dumps (format: README.md). Files are untrusted: opening checks all metadata, memory use is bounded by
+// Reads attention dumps (format: ../README.md). Files are untrusted: opening checks all metadata, memory use is bounded by
 // the size of the file, and every defect becomes an InputError of one sentence.
 #pragma once
 

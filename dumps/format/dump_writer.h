@@ -1,4 +1,4 @@
-// Writes attention dumps (format: README.md) as a stream: memory does not grow with the size of the dump.
+// Writes attention dumps (format: ../README.md) as a stream: memory does not grow with the size of the dump.
 #pragma once
 
 #include <cstddef>

@@ -177,8 +177,8 @@ void run_validate(ValidateOptions& options, const GlobalOptions& global) {
   }
   // These files refuse what they cannot say, whatever the verdict.
   for (const EngineFile& file : options.engine_files()) file.text(judgements.front());
+  print(judgements, global);  // first: what cannot be written does not hide the verdict
   write_outputs(judgements.front(), options, global);
-  print(judgements, global);
   write_details(judgements.front(), options, global);
   if (!std::ranges::all_of(judgements, [](const Judgement& j) { return j.certainty() == Certainty::certified; }))
     throw NotCertified("");

@@ -205,6 +205,8 @@ Option& Option::may_be_empty() {
 
 std::size_t Option::count() const { return parsed_->count(); }
 
+bool Option::is_given() const { return count() > 0 && !(is_flag() && parsed_->results().back() == "false"); }
+
 std::vector<std::string> Option::values() const { return items(parsed_->results()); }
 
 std::vector<std::string> Option::items(const std::vector<std::string>& words) const {

@@ -63,7 +63,7 @@ class Option {
   // After parsing.
 
   std::size_t count() const;  ///< values, those of the file of --config included
-  bool is_given() const { return count() > 0; }
+  bool is_given() const;      ///< not a flag that the file sets to false
   std::vector<std::string> values() const;
 
  private:

@@ -29,27 +29,31 @@ function makeScale(arrays, metric) {
   const begin = of(low), span = of(high) - begin;
   const place = (stored) => (span > 0 ? Math.min(1, (of(stored) - begin) / span) : 0);
   const part = (stored) => (Number.isNaN(stored) ? NaN : bright(place(stored)));
-  const shown = tickValues(low, high, logarithmic);
-  return {empty: false, part, ticks: shown.map((value) => [part(value), tickText(value, metric)])};
+  const {values, text} = logarithmic ? decadeTicks(low, high) : evenTicks(low, high);
+  return {empty: false, part, ticks: values.map((value) => [part(value), tickText(text(value), metric)])};
 }
 
-function tickValues(low, high, logarithmic) {
-  if (!(high > low)) return [low];
+/// Powers of ten, or both ends where there is at most one.
+function decadeTicks(low, high) {
   const values = [];
-  if (logarithmic) {
-    for (let decade = Math.ceil(Math.log10(low) - 1e-9); decade <= Math.log10(high) + 1e-9; ++decade)
-      values.push(10 ** decade);
-    if (values.length > 1) return values;
-    return [low, high];
-  }
-  const rough = (high - low) / 4, power = 10 ** Math.floor(Math.log10(rough));
+  for (let decade = Math.ceil(Math.log10(low) - 1e-9); decade <= Math.log10(high) + 1e-9; ++decade)
+    values.push(10 ** decade);
+  return {values: values.length > 1 ? values : [low, high], text: (value) => value.toPrecision(3)};
+}
+
+/// Multiples of a round step, with as many decimals as the step has.
+function evenTicks(low, high) {
+  if (!(high > low)) return {values: [low], text: (value) => value.toPrecision(3)};
+  const values = [], rough = (high - low) / 4, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].find((nice) => nice * power >= rough) * power;
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) values.push(i * step);
-  return values;
+  const decimals = Math.min(20, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
+  return {values, text: (value) => value.toFixed(decimals)};
 }
 
-function tickText(value, metric) {
-  const rounded = Number(value.toPrecision(2));
-  if (metric.share) return String(Number((1 - rounded).toFixed(7)));
-  return Math.abs(rounded) < 1e-3 && rounded !== 0 ? rounded.toExponential() : String(rounded);
+/// Of a share that is stored as what it lacks: the share itself.
+function tickText(text, metric) {
+  const value = Number(text);
+  if (metric.share) return String(Number((1 - value).toFixed(7)));
+  return Math.abs(value) < 1e-3 && value !== 0 ? value.toExponential() : String(value);
 }

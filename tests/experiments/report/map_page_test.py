@@ -85,6 +85,20 @@ def test_colours_follow_the_numbers(page, study):
     page.errors.clear()  # the browser advises against reading a canvas
 
 
+@pytest.mark.parametrize("low, high, texts", [
+    (0.9851, 0.9953, ["0.988", "0.99", "0.992", "0.994"]),  # more digits than two
+    (0.2, 1, ["0.2", "0.4", "0.6", "0.8", "1"]),
+    (12000, 15800, ["12000", "13000", "14000", "15000"]),
+    (0.985, 0.985, ["0.985"]),
+])
+def test_ticks_say_where_they_are(page, low, high, texts):
+    script = "makeScale([{values: [%r, %r]}], {log: false, share: false, better: 'lower'}).ticks"
+    ticks = page.run(script % (low, high))
+    assert [text for _, text in ticks] == texts
+    for part, text in ticks:
+        assert low + part * (high - low) == pytest.approx(float(text), rel=1e-9)
+
+
 def test_a_link_restores_its_state(page, study):
     page.open(study[1], "#metric=mass_recall&statistic=worst&selector=quest&setting=1024&order=worst&layer=2&head=3")
     values = page.run("['statistic', 'order', 'setting-value'].map((id) => document.getElementById(id).value)")

@@ -166,5 +166,16 @@ TEST(Command, TheFileOfConfigFillsWhatIsNotGiven) {
   EXPECT_EQ(message_of<UsageError>([&] { program.root.run(); }), path + ", line 4: --wholes: 5 is odd");
 }
 
+TEST(Command, AFlagThatTheFileOfConfigSetsToFalseIsNotGiven) {
+  const ScratchFolder folder;
+  for (const bool value : {false, true}) {
+    Program program;
+    program.root.config_file("--config", "a file");
+    program.root.parse({"do", "--config", folder.write("c.toml", value ? "[do]\nflag = true" : "[do]\nflag = false")});
+    EXPECT_EQ(program.act.gives("--flag"), value);
+    EXPECT_EQ(program.values.flag, value);
+  }
+}
+
 }  // namespace
 }  // namespace attest
