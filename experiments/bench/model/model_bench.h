@@ -16,9 +16,9 @@ inline constexpr int kModelBenchVersion = 1;
 
 /// A method at one context and batch size. NaN: not measured.
 struct ModelPoint {
-  std::string method;   ///< "ffd", "sdpa_flash" or "sdpa_cudnn"
-  std::string setting;  ///< "keep", "delta" or "none"
-  double value = 0;     ///< of the setting
+  std::string method;     ///< "ffd", "sdpa_flash" or "sdpa_cudnn"
+  std::string setting{};  ///< "keep", "delta" or "none"
+  double value = 0;       ///< of the setting
   std::int64_t context = 0;
   int batch = 1;
   double kept = 1;                                  ///< share of the tokens
