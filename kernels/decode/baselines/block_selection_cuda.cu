@@ -93,8 +93,8 @@ __global__ void __launch_bounds__(kSelectionThreads)
 
 /// What the launches of top-p leave for each other.
 struct TopPScratch {
-  float2* states;         ///< [pairs, G, most] largest score m of a sub-block, sum of exp(s - m)
-  std::uint32_t* masses;  ///< [pairs, G, most] mass in units of the row's largest weight, as the bits of a float
+  float2* states;         ///< [pairs, G, maximum] largest score m of a sub-block, sum of exp(s - m)
+  std::uint32_t* masses;  ///< [pairs, G, maximum] mass in units of the row's largest weight, as the bits of a float
   SelectedCut* cuts;      ///< [pairs, G]
 
   static std::int64_t rows(const ExactCache& cache) { return static_cast<std::int64_t>(cache.pairs()) * cache.group; }

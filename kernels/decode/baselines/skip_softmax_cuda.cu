@@ -18,7 +18,7 @@ constexpr int kSkipWarps = kSkipTile / kWarpTokens, kSkipThreads = 32 * kSkipWar
 
 struct Splits {
   int maximum;  ///< sub-sequences of a long sequence
-  int* kept;    ///< [pairs, most] tiles
+  int* kept;    ///< [pairs, maximum] tiles
 
   __device__ static int tiles(int length) { return (length + kSkipTile - 1) / kSkipTile; }
   __device__ int count(int length) const { return min(tiles(length), maximum); }

@@ -21,7 +21,7 @@ struct AttentionParts {
       : states(reinterpret_cast<float2*>(memory)), outs(reinterpret_cast<float*>(states + slots * cache.group)) {}
 };
 
-/// exp(m - most) for the largest score m of a part; 0 if the part is empty.
+/// exp(m - maximum) for the largest score m of a part; 0 if the part is empty.
 __device__ inline float part_weight(float m, float maximum) { return m == -INFINITY ? 0.0f : __expf(m - maximum); }
 
 /// How weights go into the product with the values: rounded to the 16-bit type, or as the sum of two such numbers,

@@ -9,7 +9,7 @@ namespace attest::test {
 namespace {
 
 // The kernel adds in double and rounds the rest to float32.
-constexpr double kSum = 0x1p-44, kRest = 0x1p-24;
+constexpr double kSum = 0x1p-44, kLow = 0x1p-24;
 
 /// A key form that uses every field of KeyPlace. All its steps are exact.
 struct ScaledKeys {
@@ -32,9 +32,9 @@ Rows<float> any_scores(const std::vector<int>& lengths, std::uint64_t seed) {
   return rows;
 }
 
-class ScoreRest : public OnGpuWith<Case> {};
+class LowScores : public OnGpuWith<Case> {};
 
-TEST_P(ScoreRest, ScorePlusRestIsTheDoubleScore) {
+TEST_P(LowScores, HighPlusLowIsTheDoubleScore) {
   Gpu gpu;
   const DeviceLayer on(GetParam(), gpu);
   DeviceRows rows = on.rows;
@@ -76,14 +76,14 @@ TEST_P(ScoreRest, ScorePlusRestIsTheDoubleScore) {
         const double expected = query.score_of(dot) - static_cast<double>(scores[r][at]);
         const ScoreTransform& transform = query.head->transform;
         ASSERT_LE(std::fabs(static_cast<double>(found[r][at]) - expected),
-                  kRest * std::fabs(expected) + kSum * (transform.scale * magnitude + transform.softcap))
+                  kLow * std::fabs(expected) + kSum * (transform.scale * magnitude + transform.softcap))
             << "row " << row << ", token " << j;
       }
     }
 }
 
 // Of keys that were rounded to float32, with what the rounding left.
-TEST_P(ScoreRest, OfKeysWithTheirRest) {
+TEST_P(LowScores, OfKeysWithTheirLowPart) {
   Gpu gpu;
   const DeviceLayer on(GetParam(), gpu);
   Random random(75);
@@ -118,13 +118,13 @@ TEST_P(ScoreRest, OfKeysWithTheirRest) {
       const double expected = query.score_of(dot) - static_cast<double>(scores[row][token]);
       const ScoreTransform& transform = query.head->transform;
       ASSERT_LE(std::fabs(static_cast<double>(found[row][token]) - expected),
-                kRest * std::fabs(expected) + kSum * (transform.scale * magnitude + transform.softcap))
+                kLow * std::fabs(expected) + kSum * (transform.scale * magnitude + transform.softcap))
           << "row " << r << ", token " << j;
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, ScoreRest, testing::ValuesIn(device_cases()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Cases, LowScores, testing::ValuesIn(device_cases()), name_of_case);
 
 }  // namespace
 }  // namespace attest::test
