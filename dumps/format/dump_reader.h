@@ -1,5 +1,5 @@
-// Reads attention dumps (format: ../README.md). Files are untrusted: opening checks all metadata, memory use is bounded by
-// the size of the file, and every defect becomes an InputError of one sentence.
+// Reads attention dumps (format: ../README.md). Files are untrusted: opening checks all metadata, memory use is bounded
+// by the size of the file, and every defect becomes an InputError of one sentence.
 #pragma once
 
 #include <cstddef>

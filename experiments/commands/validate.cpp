@@ -96,7 +96,7 @@ void check_outputs(const ValidateOptions& options) {
     throw UsageError("--format is of the pictures of --details, which is not given");
 }
 
-/// Throws OutputError, when everything is written, if gnuplot could not draw something.
+/// Throws OutputError if gnuplot cannot draw something; nothing of the folder is written then.
 void write_details(const Judgement& judgement, const ValidateOptions& options, const GlobalOptions& global) {
   if (options.details.empty()) return;
   const FigureReport report = write_verdict_folder(judgement, options.folder());

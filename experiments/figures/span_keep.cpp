@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "analysis/statistics/aggregate.h"
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/paper_settings.h"
@@ -106,7 +107,7 @@ std::vector<Finding> findings_of(const std::vector<SpanCurve>& curves) {
       if (std::ranges::count(settings, point.setting) == 0 || spans.cells == 0) continue;
       const std::string recall =
           spans.retrieval_cells == 0
-              ? std::string("no cell puts 0.3 or more on it")
+              ? fmt::format("no cell puts {} or more on it", kRetrievalMass)
               : fmt::format("span recall over {}: mean {:.4f}, min {:.4f}",
                             counted(spans.retrieval_cells, "retrieval cell"), spans.recall_mean, spans.recall_min);
       findings.push_back(

@@ -86,7 +86,7 @@ void write_captions(const std::vector<ExperimentMade>& made, const std::filesyst
   std::vector<std::string> experiments;
   for (const ExperimentMade& m : made) {
     experiments.push_back(m.experiment);
-    text += fmt::format("\n## {}: {}\n\n", m.experiment, m.paper);
+    text += fmt::format("\n## {}: {}\n\n", m.experiment, paragraph(m.paper));
     for (const Figure& figure : m.result.figures)
       text += fmt::format("**{}**: {} {}\n\n", figure.name, paragraph(figure.caption), paragraph(figure.note));
     for (const NamedTable& table : m.result.tables)

@@ -48,7 +48,7 @@ std::string evidence_note(const Judgement& judgement);
 double setting_value(const Judgement& judgement, std::size_t setting);
 Axis setting_axis(const Judgement& judgement);
 
-/// "60 prompts of the tasks kv, mk with 2,048 to 4,100 tokens; results r.h5 (0123456789abcdef)"
+/// "60 prompts of the tasks kv, mk with 2048 to 4100 tokens; results r.h5 (0123456789abcdef)"
 std::string source_text(const Judgement& judgement);
 
 }  // namespace attest

@@ -68,7 +68,8 @@ function restoreState(text) {
       state.layer = layer;
       state.head = head;
     } else {
-      unknown.push(`layer ${words.get("layer")}, head ${words.get("head")}`);
+      const given = ["layer", "head"].filter((name) => words.has(name));
+      unknown.push(given.map((name) => `${name} ${words.get(name)}`).join(", "));
     }
   }
   return unknown.length ? `This report does not have ${unknown.join("; ")}.` : "";

@@ -1,5 +1,7 @@
 """The map of the page of `attest report`, its links and its readout show what numpy finds in the results file."""
+import os
 import re
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -92,8 +94,9 @@ def test_colours_follow_the_numbers(page, study):
     (0.985, 0.985, ["0.985"]),
 ])
 def test_ticks_say_where_they_are(page, low, high, texts):
-    script = "makeScale([{values: [%r, %r]}], {log: false, share: false, better: 'lower'}).ticks"
-    ticks = page.run(script % (low, high))
+    source = (Path(os.environ["ATTEST_SOURCE_DIR"]) / "experiments/report/page/colours.js").read_text()
+    scale = f"makeScale([{{values: [{low}, {high}]}}], {{log: false, share: false, better: 'lower'}})"
+    ticks = page.run(f"(() => {{ {source}\nreturn {scale}.ticks; }})()")
     assert [text for _, text in ticks] == texts
     for part, text in ticks:
         assert low + part * (high - low) == pytest.approx(float(text), rel=1e-9)
