@@ -139,9 +139,16 @@ void check_fields(Owner& owner, const Axes& axes) {
   for_each_field(owner, [&]<class Value>(const Field<Owner>& field, const Value& value) {
     if constexpr (!std::is_same_v<Value, OnDemand> && !std::is_same_v<Value, TensorLocation>)
       if (field.optional && value == Value()) return;  // not stored
-    if constexpr (std::is_integral_v<Value>) {
+    const auto in_range = [&](std::int64_t x) {
       const bool by_axis = *field.range.max_axis != '\0';
-      require(value >= field.range.min && value <= (by_axis ? axes.at(field.range.max_axis) : field.range.max));
+      return x >= field.range.min && x <= (by_axis ? axes.at(field.range.max_axis) : field.range.max);
+    };
+    if constexpr (std::is_integral_v<Value>) {
+      require(in_range(value));
+    } else if constexpr (std::is_same_v<Value, std::optional<std::int64_t>>) {
+      require(!value || in_range(*value));
+    } else if constexpr (std::is_same_v<Value, double>) {
+      require(fault_of_attribute(field.name, value).empty());
     } else if constexpr (std::is_same_v<Value, TensorLocation>) {
       if constexpr (requires { owner.element_type; }) {  // a layer
         const std::optional<std::int64_t> elements = elements_of(axes, field.shape);

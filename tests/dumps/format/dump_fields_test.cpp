@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <string>
 
@@ -93,6 +94,9 @@ TEST(DumpFieldsTest, WhatADamagedChildSendsIsRefused) {
   refused([](DumpMetadata& metadata, auto&) { metadata.info.num_layers = 0; });
   refused([](DumpMetadata& metadata, auto&) { metadata.info.samples[0].num_tokens = std::int64_t{1} << 62; });
   refused([](DumpMetadata& metadata, auto&) { metadata.info.samples[0].query_positions[0] = -1; });
+  refused([](DumpMetadata& metadata, auto&) { metadata.info.samples[0].prompt_length = 1 << 20; });
+  refused([](DumpMetadata& metadata, auto&) { metadata.info.softmax_scale = std::nan(""); });
+  refused([](DumpMetadata& metadata, auto&) { metadata.info.logit_softcap = -1; });
 }
 
 }  // namespace
