@@ -1,4 +1,5 @@
-"""`attest-vllm`: runs vLLM on prompts of attest capture, with the plugin, and writes one dump (README.md)."""
+"""`attest-vllm`: runs vLLM on prompts of attest capture, with the plugin, and writes one dump
+(experiments/manual/engines.md)."""
 import contextlib
 import hashlib
 import importlib.metadata
