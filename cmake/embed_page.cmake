@@ -1,5 +1,5 @@
-# Script (cmake -P): writes OUT, a C++ source with the page of attest report: HTML, STYLE and the SCRIPTS, which become
-# one, in this order. A browser runs only what has the hashes in the page.
+# Script (cmake -P): writes OUT, a C++ source with the page of attest report: HTML, STYLE and the SCRIPTS (separated
+# by "|"), which become one, in this order. A browser runs only what has the hashes in the page.
 function(base64_of_hex hex out)
   set(digits "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
   string(APPEND hex "00") # 256 bits are 42 groups of 6 and 4 bits
@@ -32,7 +32,7 @@ endfunction()
 file(READ ${HTML} html)
 file(READ ${STYLE} style)
 set(script "(() => {\n\"use strict\";\n")
-separate_arguments(SCRIPTS)
+string(REPLACE "|" ";" SCRIPTS "${SCRIPTS}")
 foreach(name ${SCRIPTS})
   file(READ ${name} text)
   string(APPEND script "${text}")

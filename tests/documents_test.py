@@ -1,5 +1,6 @@
 """Documents: links lead somewhere, lines and rows of tables are short, files that are named exist, in comments too."""
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -58,7 +59,7 @@ def test_the_readme_is_read_in_minutes():
 
 
 # With a place holder for a part (X, NAME), and files of other projects.
-NAMED = re.compile(r"(?<![\w/.-])(?:[\w.-]+/)*[\w-]+\.(?:cpp|cuh|cu|h|cmake|sh|js|py)\b(?!\.\w)")
+NAMED = re.compile(r"(?<![\w/.-])(?:[\w.-]+/)*[\w-]+\.(?:cpp|cuh|cu|h|cmake|sh|js|py|md)\b(?!\.\w)")
 PLACE_HOLDER = re.compile(r"X(_.*)?\.|NAME|_")
 OTHERS = {
     "CUDAStream.h", "ann_attention.py", "controller.py", "flash_fwd_int4_sparse_kernel_v2.h", "kv_cache.py",
@@ -68,22 +69,30 @@ COMMENTS = {".cpp": "//", ".h": "//", ".cu": "//", ".cuh": "//", ".py": "#", ".s
 
 
 def words(path):
-    """A document, or the comments of a source, line by line."""
+    """A document, or the comments and docstrings of a source, line by line."""
     mark = "" if path.suffix == ".md" else COMMENTS[path.suffix]
-    for line in path.read_text(encoding="utf-8").splitlines():
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)) if path.suffix == ".py" else ():
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            yield from (ast.get_docstring(node) or "").splitlines()
+    for line in text.splitlines():
         if mark in line and not line.lstrip().startswith("#include"):
             yield re.sub(r"https?://\S+", "", line[line.index(mark):])
 
 
 FILES = [path for folder in (*FOLDERS, "cmake") for path in (ROOT / folder).rglob("*") if path.is_file()]
-NAMES = {path.name for path in FILES}
+MADE_BY_VALIDATE = {"captions.md", "verdict.md"}
+NAMES = {path.name for path in FILES} | {path.name for path in ROOT.glob("*.md")} | MADE_BY_VALIDATE
 
 
 def is_there(name, path):
-    """A name alone is that of a file anywhere; one with folders is a path from a folder that `path` is in."""
+    """A name alone is that of a file anywhere; in Python README.md is the one beside it. A name with folders is a path
+    from a folder that `path` is in."""
     last = name.rpartition("/")[2]
     if last in OTHERS or PLACE_HOLDER.match(last):
         return True
+    if name == "README.md" and path.suffix == ".py":
+        return (path.parent / name).exists()
     return any(
         (folder / name).exists() for folder in path.parents
         if folder.is_relative_to(ROOT)) if "/" in name else name in NAMES
@@ -96,6 +105,17 @@ def test_files_that_are_named_exist():
                for name in NAMED.findall(line)
                if not is_there(name, path)]
     assert not unknown
+
+
+def test_docstrings_are_read(tmp_path):
+    (tmp_path / "a.py").write_text('"""Of x.md."""\nclass A:\n    """Of\n    y.h."""\n    b = 1  '
+                                   '# of X_z.py\n')
+    assert [name for line in words(tmp_path / "a.py") for name in NAMED.findall(line)] == ["x.md", "y.h", "X_z.py"]
+
+
+def test_a_python_file_names_the_readme_beside_it():
+    assert is_there("README.md", ROOT / "experiments/python/attest/capture/options.py")
+    assert not is_there("README.md", ROOT / "experiments/python/attest/vllm_plugin/options.py")
 
 
 def test_a_file_that_is_named_is_found():

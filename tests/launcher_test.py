@@ -169,6 +169,13 @@ def test_without_cuda_is_another_build(checkout):
     assert builds(checkout) == ["release attest", "cpu attest"]
 
 
+@pytest.mark.parametrize("value, preset", [
+    ("0", "cpu"), ("OFF", "cpu"), ("Off", "cpu"), ("NO", "cpu"), ("False", "cpu"), ("1", "release"), ("ON", "release")])
+def test_what_cmake_takes_for_off_is_a_build_without_cuda(checkout, value, preset):
+    found = call("bash", "-uc", ". cmake/choose_preset.sh; echo $preset", cwd=checkout, ATTEST_CUDA=value)
+    assert found.stdout == f"{preset}\n"
+
+
 @pytest.mark.parametrize("command, needs", [
     ("capture m", True), ("tasks --model=m", True), ("bench study", True), ("bench kernel", True),
     ("bench model", True), ("run d.h5", False),

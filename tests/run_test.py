@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from cmake_program import CTEST
+
 ROOT = Path(__file__).resolve().parent.parent
-CTEST = Path(sys.executable).with_name("ctest")
 TESTS = """
 add_test(good true)
 add_test(bad false)
@@ -140,8 +141,7 @@ def test_the_tests_of_a_suite_are_counted(failures, program, last, tmp_path):
 
 def summary(folder, tests, *left_out):
     (folder / "CTestTestfile.cmake").write_text(tests)
-    ctest = CTEST if CTEST.exists() else shutil.which("ctest")
-    subprocess.run([ctest, "--output-junit", "tests.xml"], cwd=folder, capture_output=True)
+    subprocess.run([CTEST, "--output-junit", "tests.xml"], cwd=folder, capture_output=True)
     done = subprocess.run([sys.executable, ROOT / "tests/summary.py", "tests.xml", *left_out], cwd=folder,
                           capture_output=True, text=True)
     return done.returncode, done.stdout.splitlines()

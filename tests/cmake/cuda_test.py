@@ -1,12 +1,11 @@
 """cmake/cuda.cmake: which GPU architectures are compiled for, the tests' own kernels included."""
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+from cmake_program import CMAKE
+
 ROOT = Path(__file__).resolve().parents[2]
-CMAKE = shutil.which("cmake", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 # The compiler is left out.
 SCRIPT = """
 set(ATTEST_CUDA ON)

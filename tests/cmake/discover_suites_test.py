@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cmake_program import CMAKE, CTEST
+
 SCRIPT = Path(os.environ["ATTEST_SOURCE_DIR"]) / "cmake/discover_suites.cmake"
 SKIPPED = "[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] {0}.B\n"
 FAILED = "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] {0}.C\n\n 1 FAILED TEST\n"
@@ -38,14 +40,14 @@ def executable(tmp_path):
 
 def discover(executable, out):
     defined = {"EXECUTABLE": executable, "PREFIX": "kernels/", "LABEL": "gpu", "REPORTS": "/a b", "OUT": out}
-    return subprocess.run(["cmake", *(f"-D{name}={value}" for name, value in defined.items()), "-P", SCRIPT],
+    return subprocess.run([CMAKE, *(f"-D{name}={value}" for name, value in defined.items()), "-P", SCRIPT],
                           capture_output=True, text=True)
 
 
 def test_each_suite_is_a_test(executable, tmp_path):
     found = discover(executable, tmp_path / "CTestTestfile.cmake")
     assert found.returncode == 0, found.stderr
-    ran = subprocess.run(["ctest", "-V", "--test-dir", tmp_path, "-L", "^gpu$"], capture_output=True, text=True).stdout
+    ran = subprocess.run([CTEST, "-V", "--test-dir", tmp_path, "-L", "^gpu$"], capture_output=True, text=True).stdout
     states = dict(re.findall(r"Test +#\d+: kernels/(\S+) \.*\s*(Passed|\*{3}\w+)", ran))
     assert states == {name: state for name, (_, _, state) in SUITES.items()}
     assert re.findall(r"^\d+: --gtest_output=(.*)$", ran, re.MULTILINE) == [

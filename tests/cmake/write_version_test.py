@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from cmake_program import CMAKE
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ["dumps/a.h", "kernels/a.cu", "analysis/a.cpp", "experiments/main.cpp", "experiments/python/attest/run.py",
            "plots/a.cpp", "cmake/a.cmake", "CMakeLists.txt", "CMakePresets.json", "requirements.txt"]
@@ -17,7 +19,7 @@ def git(folder, *words):
 
 def commit_of(folder):
     header = folder.with_name("version.h")
-    subprocess.run(["cmake", "-D", "GIT=git", "-D", f"SOURCE_DIR={folder}", "-D", f"HEADER={header}", "-P",
+    subprocess.run([CMAKE, "-D", "GIT=git", "-D", f"SOURCE_DIR={folder}", "-D", f"HEADER={header}", "-P",
                     ROOT / "cmake/write_version.cmake"], check=True)
     return re.search('ATTEST_GIT_COMMIT "(.*)"', header.read_text())[1]
 

@@ -1,6 +1,7 @@
 """`attest tasks` as a user runs it: selectors and grids, refusals, a config file, and going on after an end."""
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -147,6 +148,12 @@ def test_resume(number, code, model_folder, prompts, tmp_path):  # noqa: F811
     assert "t.h5.partial: holds unfinished outcomes; continue with --resume, or start over with --force" in error
     error = run(broken, *arguments, "--resume", "--forced", expect=2).stderr
     assert 'cannot resume t.h5.partial: it was started with answered "greedy", and not "forced"' in error
+    config = pathlib.Path(model_folder, "config.json")
+    times = config.stat()
+    os.utime(config, ns=(times.st_atime_ns, times.st_mtime_ns + 1))
+    error = run(broken, *arguments, "--resume", expect=2).stderr
+    assert "cannot resume t.h5.partial: it was started with checkpoint.files." in error
+    os.utime(config, ns=(times.st_atime_ns, times.st_mtime_ns))
     damaged = broken / "t.h5.partial/prompt-0.json"
     damaged.write_text(damaged.read_text()[:40])
     resumed = run(broken, *arguments, "--resume")

@@ -63,8 +63,8 @@ def like(found, example):
 
 
 class PartialFolder:
-    """`number` counts prompts from 0. Use it in a `with`, at whose end the lock is given back; the folder stays if a
-    prompt is finished."""
+    """`number` counts prompts from 0. At the end of its `with` block the lock is released, and the folder is removed
+    unless a prompt is finished."""
     begun = None  # name of the description
     files = None  # pattern of the names of all others that the command writes here; the rest is not ours to remove
     finished_prefix = None  # of the names of files that finished prompts have; or a tuple of them

@@ -61,7 +61,8 @@ def _on_signal(number, frame):
     global _interrupted
     _interrupted = True
     for each in SIGNALS:
-        signal.signal(each, signal.SIG_DFL)
+        if signal.getsignal(each) is not signal.SIG_IGN:  # by the caller
+            signal.signal(each, signal.SIG_DFL)
     raise KeyboardInterrupt
 
 

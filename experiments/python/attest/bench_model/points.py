@@ -169,7 +169,7 @@ class Point:
 
         replay = captured(run, device)
         off, tokens = self._check("ffd", loop, replay), self.context
-        calibrate(caches, setting.shares, tokens, [[q for _, q, _, _ in steps] for steps in zip(*seen)])
+        calibrate(caches, setting.shares, tokens, [[q for _, q, _, _ in layer] for layer in zip(*seen)])
         loop.restart()
         step, shares = [], []
         for part in range(PARTS):

@@ -12,7 +12,7 @@ from ..base.output_check import refuse_inputs
 from ..base.partial_folder import folder_of
 from ..base.places import code_digest
 from ..base.progress import say as say_line
-from .model import files_of_model, load_model, load_tokenizer, refuse_missing_checkpoint
+from .model import checkpoint_identity, files_of_model, load_model, load_tokenizer, refuse_missing_checkpoint
 from .options import parse
 from .partial import PartialCapture
 from .prompt_files import read_prompts, refuse_same_names
@@ -94,7 +94,7 @@ def capture_one_by_one(engine, options, arguments, prompts, partial, source, cre
     how = [word for word in arguments if word not in ("--resume", "--force", "--quiet")]
     content = hashlib.sha256("".join(repr(dataclasses.asdict(prompt)) for prompt in prompts).encode()).hexdigest()
     record = partial.begin({"attest": code_digest(), "arguments": how, "prompts": content,
-                            "by": source.rpartition(" (")[2]},
+                            "by": source.rpartition(" (")[2], "checkpoint": checkpoint_identity(options)},
                            {"source": source, "created": created})
     paths = [partial.dump_path(number) for number in range(len(prompts))]
     left = [number for number, path in enumerate(paths) if not path.exists()]

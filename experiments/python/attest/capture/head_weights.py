@@ -52,8 +52,8 @@ class Rows:
         self.begin()
 
     def begin(self, scale=1.0, shifts=None):
-        """What a pass over the rows of the answer is for: outputs scaled by `scale`, or shifted by `shifts` of a
-        layer."""
+        """Prepares a pass over the rows of the answer, which scales all outputs by `scale`, and adds shifts[layer] to
+        those of a layer."""
         self.scale, self.shifts, self.zeros, self.outputs, self.expansions = scale, shifts or {}, {}, {}, {}
         self.active = False
 
@@ -149,8 +149,8 @@ def check_causal(gradients):
 
 
 def check_differences(rows, layers, gradients, answer, other):
-    """Central differences of the sum of margins along the gradient's own direction and along one half of which is
-    random."""
+    """Compares the gradient with central differences of the sum of margins, along its own direction and along one that
+    is half gradient, half noise."""
     random = torch.Generator().manual_seed(0)
     outputs = dict(rows.outputs)
 

@@ -10,6 +10,10 @@ from ..base.errors import InputError, OutputError, UsageError, first_line
 from ..base.progress import say
 from .prompt_tokens import ByteTokenizer
 
+# Logs and dumps beside a checkpoint may change.
+CHECKPOINT_FILES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".json", ".model", ".tiktoken", ".txt", ".jinja",
+                    ".py")
+
 
 def refuse_missing_folder(name, option=""):
     """Refuses a path that leads to no folder, before anything slow is imported and the hub is asked. What may be a name
@@ -28,6 +32,19 @@ def files_of_model(name):
         return [name]
 
 
+def checkpoint_identity(options, config=None):
+    """For --resume: what tells the checkpoint and the tokenizer from others of the same names. It is the sizes and
+    times of files, or the commit on the hub, which `config` knows once it is loaded."""
+    files = {}
+    for name in filter(None, (options.model, options.tokenizer)):
+        for path in files_of_model(name):
+            if path.endswith(CHECKPOINT_FILES) and os.path.isfile(path):
+                status = os.stat(path)
+                files[path] = {"bytes": status.st_size, "modified_ns": status.st_mtime_ns}
+    commit = None if os.path.exists(options.model) else getattr(config or load_config(options), "_commit_hash", None)
+    return {"files": files, "commit": commit}
+
+
 def refuse_missing_checkpoint(options):
     """Refuses a folder that holds no checkpoint, before torch is imported, which takes seconds. Names on the hub are
     looked up later."""
@@ -37,6 +54,26 @@ def refuse_missing_checkpoint(options):
         raise InputError(f"{options.model}: expected the folder of a checkpoint, found no config.json in it")
     if options.tokenizer and options.tokenizer != "bytes":
         refuse_missing_folder(options.tokenizer, "--tokenizer ")
+
+
+def _silence():
+    import huggingface_hub
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()
+    huggingface_hub.utils.logging.set_verbosity_error()  # where no hub answers, it tries for half a minute
+
+
+def load_config(options):
+    """The config of the whole model."""
+    import transformers
+
+    _silence()
+    try:
+        return transformers.AutoConfig.from_pretrained(options.model, revision=options.revision,
+                                                       trust_remote_code=options.trust_remote_code)
+    except Exception as error:
+        raise InputError(f"{options.model}: its config cannot be read ({first_line(error)})") from error
 
 
 def load_weights(name, dtype, device, **options):
@@ -55,14 +92,12 @@ def load_weights(name, dtype, device, **options):
 
 def load_model(options):
     """Loads the model, in evaluation, on the device of the options. Returns (model, its text config)."""
-    import huggingface_hub
     import torch
     import transformers
 
     if int(transformers.__version__.split(".")[0]) < 5:
         raise OutputError(f"{sys.executable}: expected transformers 5 or later, found {transformers.__version__}")
-    transformers.utils.logging.set_verbosity_error()
-    huggingface_hub.utils.logging.set_verbosity_error()  # where no hub answers, it tries for half a minute
+    _silence()
     if not os.path.isdir(options.model):
         say(f"{options.model}: is no folder here; looking for it on the hub", options.quiet)
     if not sys.stderr.isatty():

@@ -40,7 +40,8 @@ def capture_prompt(options, model, config, capture, writer, prompt, tokenized, c
     layers = layers_of(prompt, options.layers, num_layers)
     ids, positions = choose_queries(options, prompt, tokenized)
     num_tokens = len(ids) + (options.decode or 0)
-    refuse_unknown_tokens(vocabulary_of(model), prompt, ids)
+    # The last token of the answer is not fed, but --head-weights takes its logits.
+    refuse_unknown_tokens(vocabulary_of(model), prompt, ids + tokenized.answer[:options.answer or 0])
     began = time.monotonic()
     sample = writer.create_sample(prompt.name, prompt.task, num_tokens, positions, tokenized.spans,
                                   tokenized.span_labels, len(tokenized.ids), prompt.document)

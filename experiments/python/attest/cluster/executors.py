@@ -8,7 +8,7 @@ import os
 import re
 import threading
 
-from ..base.errors import OutputError, UsageError, first_line
+from ..base.errors import AttestError, OutputError, UsageError, first_line
 from . import chunk
 
 CONNECT_SECONDS = 15
@@ -104,10 +104,18 @@ def slurm_parameters(place):
     return given
 
 
+def outcome_of(function, *arguments):
+    """(result, None) or (None, an error of ours). A job of submitit that raises gives the text of its traceback."""
+    try:
+        return function(*arguments), None
+    except AttestError as error:
+        return None, error
+
+
 class JobExecutor(concurrent.futures.Executor):
     """Makes futures of jobs that are asked whether they have ended. `submit_job(function, *arguments)` returns one that
-    has done(), result() and cancel(). At most `most` are submitted at a time: others wait here, as a queue with room
-    would run them all."""
+    has done(), result() and cancel(). At most `most` are submitted at a time. The others wait here, because a queue
+    with room would run them all."""
     INTERVAL = 1  # seconds
 
     def __init__(self, submit_job, most):
@@ -130,7 +138,7 @@ class JobExecutor(concurrent.futures.Executor):
                 if future.cancelled():
                     continue
                 try:
-                    self.jobs[future] = self.submit_job(function, *arguments)
+                    self.jobs[future] = self.submit_job(outcome_of, function, *arguments)
                 except Exception as error:
                     with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled meanwhile
                         future.set_exception(concurrent.futures.BrokenExecutor(first_line(error)))
@@ -153,8 +161,12 @@ class JobExecutor(concurrent.futures.Executor):
             return future.set_exception(error)
         del self.jobs[future]
         try:
-            future.set_result(job.result())
-        except Exception as error:  # the job's own, or what befell it
+            result, error = job.result()
+        except Exception as lost:  # what befell the job
+            result, error = None, lost
+        if error is None:
+            future.set_result(result)
+        else:
             future.set_exception(error)
 
     def _cancel(self, future):

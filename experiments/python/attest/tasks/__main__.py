@@ -1,6 +1,7 @@
 """`attest tasks`: answers prompts with a model through selectors, and writes the outcomes (README.md).
 experiments/commands/tasks.cpp calls it with the selectors as JSON and all other options as they were given."""
 import datetime
+import hashlib
 import json
 import os
 import subprocess
@@ -12,12 +13,13 @@ from ..base.clock import utc_now
 from ..base.command import NOTHING_WRITTEN, end_process, run_command
 from ..base.errors import OutputError, printable
 from ..base.output_check import refuse_existing, refuse_inputs
+from ..base.places import code_digest
 from ..base.printing import json_text, print_report
 from ..base.program import program
 from ..base.progress import say
 from ..base.signals import raise_if_interrupted
-from ..capture.model import files_of_model, length_warning, load_model, load_tokenizer, model_name
-from ..capture.model import refuse_missing_checkpoint, refuse_unknown_tokens, vocabulary_of
+from ..capture.model import checkpoint_identity, files_of_model, length_warning, load_model, load_tokenizer
+from ..capture.model import model_name, refuse_missing_checkpoint, refuse_unknown_tokens, vocabulary_of
 from ..capture.prompt_tokens import tokenize
 from ..capture.record import provenance
 from .options import parse
@@ -53,7 +55,7 @@ class TaskProgress:
 
 
 def configuration(options, model, prompts, layers):
-    """All that decides the outcomes."""
+    """What decides the outcomes, for the manifest."""
     import torch
     import transformers
 
@@ -72,6 +74,14 @@ def configuration(options, model, prompts, layers):
             "dump": options.dump and {"queries": options.dump_queries, "layers": options.dump_layers,
                                       **{name: True for name in ("head_weights", "output_gradients")
                                          if getattr(options, name)}}}
+
+
+def code_and_checkpoint(options, model):
+    """What else --resume compares: names and versions stay while what they name changes."""
+    from ..selectors.library import find_library
+
+    return {"code": code_digest(), "operators": hashlib.sha256(find_library().read_bytes()).hexdigest(),
+            "checkpoint": checkpoint_identity(options, model.config)}
 
 
 def run_tasks(options, progress):
@@ -128,7 +138,8 @@ def answer_all(options, progress, partial, runs, file_prompts):
         tokenized(plan.make())
 
     what = configuration(options, model, prompts, layers)
-    record = partial.begin(what, {"created": utc_now(), "command_line": options.request["command"]})
+    record = partial.begin({**what, **code_and_checkpoint(options, model)},
+                           {"created": utc_now(), "command_line": options.request["command"]})
     source = provenance("attest", record["command_line"][1:])
     if options.dump:
         refuse_existing(options.dump, options.force or is_of(options.dump, source, record["created"]))

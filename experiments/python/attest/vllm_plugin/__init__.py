@@ -1,4 +1,4 @@
-"""A plugin of vLLM that writes attention dumps of what its attention layers compute (README.md)."""
+"""A plugin of vLLM that writes attention dumps of what its attention layers compute (experiments/manual/engines.md)."""
 import os
 
 from .settings import read_settings

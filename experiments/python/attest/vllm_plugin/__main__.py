@@ -1,4 +1,5 @@
-"""`attest-vllm`: runs vLLM on prompts of attest capture, with the plugin, and writes one dump (README.md)."""
+"""`attest-vllm`: runs vLLM on prompts of attest capture, with the plugin, and writes one dump
+(experiments/manual/engines.md)."""
 import contextlib
 import hashlib
 import importlib.metadata
@@ -13,7 +14,8 @@ from ..base.inspected import ADVICE, refuse_bad_dump
 from ..base.output_check import refuse_inputs
 from ..base.places import code_digest
 from ..base.progress import say as say_line
-from ..capture.model import files_of_model, load_tokenizer, refuse_missing_checkpoint
+from ..capture.model import checkpoint_identity, files_of_model, load_config, load_tokenizer
+from ..capture.model import refuse_missing_checkpoint
 from ..capture.partial import PartialCapture
 from ..capture.prompt_files import layers_of, read_prompts, refuse_same_names
 from ..capture.prompt_tokens import tokenize
@@ -33,12 +35,13 @@ def run(options, say):
 
     with Hdf5Output(options.output, options.force):  # refuses before the model is loaded
         pass
-    config = text_config(options)
+    whole_config = load_config(options)
+    config = whole_config.get_text_config()  # has the layers
     tokenizer = load_tokenizer(options, config) if any(p.text is not None for p in prompts) else None
     requests = [make_request(number, prompt, tokenize(prompt, tokenizer, options.chat, options.max_tokens), options,
                              config.num_hidden_layers) for number, prompt in enumerate(prompts)]
     with PartialCapture(options.output, options.resume, options.force) as partial, kept_or_removed(options, partial):
-        partial.begin(identity(options, requests), {})
+        partial.begin(identity(options, requests, whole_config), {})
         left = [request for request in requests if not request.is_finished(partial.folder)]
         if len(left) < len(requests):
             say(f"resumed: {len(requests) - len(left)} of {len(requests)} prompts were finished before")
@@ -66,17 +69,6 @@ def kept_or_removed(options, partial):
             partial.remove()
         raise
     partial.remove()
-
-
-def text_config(options):
-    """The config of the part of the model that reads text, which has the layers."""
-    import transformers
-
-    try:
-        return transformers.AutoConfig.from_pretrained(
-            options.model, revision=options.revision, trust_remote_code=options.trust_remote_code).get_text_config()
-    except Exception as error:
-        raise InputError(f"{options.model}: its config cannot be read ({first_line(error)})") from error
 
 
 class Request:
@@ -115,11 +107,12 @@ def make_request(number, prompt, tokenized, options, num_layers):
                    {ARGUMENT + name: value for name, value in arguments.items()})
 
 
-def identity(options, requests):
+def identity(options, requests, config):
     """What decides the dump, for --resume."""
     content = hashlib.sha256(json.dumps([[r.ids, r.arguments] for r in requests]).encode()).hexdigest()
     return {"attest": code_digest(), "vllm": installed_version("vllm"), "torch": installed_version("torch"),
-            "model": options.model, "revision": options.revision, "engine": options.engine, "prompts": content}
+            "model": options.model, "revision": options.revision, "engine": options.engine, "prompts": content,
+            "checkpoint": checkpoint_identity(options, config)}
 
 
 def installed_version(package):

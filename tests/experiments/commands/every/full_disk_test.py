@@ -1,4 +1,4 @@
-"""A full disk, and files of another user: eleven commands end in one sentence and the right code, and leave nothing
+"""A full disk, and files of another user: commands that write end in one sentence and the right code, and leave nothing
 behind."""
 
 import os

@@ -85,6 +85,20 @@ def test_a_signal_unwinds_and_a_second_one_ends_at_once():
             assert process.returncode == code and error.count("\n") == (times == "once")
 
 
+def test_what_the_caller_ignores_stays_ignored_after_the_first_signal():
+    """nohup ignores the hang-up, which may come while temporary files are removed."""
+    script = ("import os, signal, sys; from attest.base.command import run_command\n"
+              "def command():\n"
+              "    try: os.kill(os.getpid(), signal.SIGTERM)\n"
+              "    finally:\n"
+              "        os.kill(os.getpid(), signal.SIGHUP)\n"
+              "        print('unwound', flush=True)\n"
+              "sys.exit(run_command('it', '', command))")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                          preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    assert (done.returncode, done.stdout) == (130, "unwound\n")
+
+
 def test_after_an_interruption_libraries_are_not_cleaned_up():
     """A library whose import was cut short may crash there."""
     script = ("import atexit, os, signal, sys; from attest.base.command import end_process, run_command\n"

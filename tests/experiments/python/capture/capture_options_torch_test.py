@@ -1,6 +1,7 @@
 """Options of attest capture: which queries, layers and spans a dump holds. Also the demo dump."""
 import json
 import os
+import pathlib
 import signal
 
 import h5py
@@ -273,6 +274,11 @@ def test_resume_goes_on_to_the_same_dump(models, tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setattr(capture, "code_digest", lambda: "of other code")
         assert run(*command, "--resume") == 2 and "it was started with attest " in capsys.readouterr().err
+    config = pathlib.Path(models("llama"), "config.json")
+    times = config.stat()
+    os.utime(config, ns=(times.st_atime_ns, times.st_mtime_ns + 1))
+    assert run(*command, "--resume") == 2 and "config.json.modified_ns " in capsys.readouterr().err
+    os.utime(config, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert run(*command, "--resume") == 0 and "resumed: 2 of 3 prompts" in capsys.readouterr().err
     assert not folder.exists()
     with h5py.File(tmp_path / "d.h5") as resumed, h5py.File(tmp_path / "whole.h5") as whole:

@@ -122,6 +122,12 @@ def test_queries_with_gaps_are_refused(models, tmp_path, capsys):
     assert "queries that follow each other" in refusal(models, tmp_path, capsys, "--positions", "5,9")
 
 
+def test_an_unknown_last_token_of_the_answer_is_refused(models, tmp_path, capsys):
+    prompts = write_prompts(tmp_path, {"tokens": token_ids(), "answer": [1, 2, 999, 998]})
+    assert run(models("llama"), prompts, "-o", tmp_path / "dump.h5", "--answer", 3, "--head-weights") == 4
+    assert "token 999 is not in the model's vocabulary of 260" in capsys.readouterr().err
+
+
 def test_attention_without_its_mask_is_refused(models, tmp_path, capsys, monkeypatch):
     """The function is registered, its mask function is not: every row sees all keys."""
     own = head_weights.model_attention

@@ -2,7 +2,9 @@
 import concurrent.futures
 import json
 import os
+import pickle
 import threading
+import traceback
 
 import pytest
 
@@ -161,33 +163,52 @@ def test_a_folder_that_a_worker_lacks(folder):
         chunk.compute(["d.h5"], (0,), "/no/such")
 
 
+class Job:
+    """What submitit's executor gives. A job that raises gives the text of its traceback alone."""
+    begun = []
+
+    def __init__(self, function, *arguments):
+        assert len([job for job in Job.begun if not job.taken]) < 2, "more jobs than may run at a time"
+        Job.begun.append(self)
+        self.outcome, self.trace, self.taken = None, None, False
+        self.thread = threading.Thread(target=self.run, args=(function, *arguments))
+        self.thread.start()
+
+    def run(self, function, *arguments):
+        try:
+            self.outcome = pickle.dumps(function(*arguments))
+        except Exception:
+            self.trace = traceback.format_exc()
+
+    def done(self):
+        return not self.thread.is_alive()
+
+    def result(self):
+        self.taken = True
+        if self.trace:
+            raise RuntimeError(f"Job (task=0) failed during processing with trace:\n{self.trace}")
+        return pickle.loads(self.outcome)
+
+    def cancel(self):
+        self.taken = True
+
+
 def test_jobs_that_are_asked_become_futures(folder, monkeypatch):
-    """What submitit's executor gives."""
     monkeypatch.setattr(JobExecutor, "INTERVAL", 0.01)
-
-    class Job:
-        begun = []
-
-        def __init__(self, function, *arguments):
-            assert len([job for job in Job.begun if not job.taken]) < 2, "more jobs than may run at a time"
-            Job.begun.append(self)
-            self.outcome, self.taken = None, False
-            self.thread = threading.Thread(target=lambda: setattr(self, "outcome", function(*arguments)))
-            self.thread.start()
-
-        def done(self):
-            return not self.thread.is_alive()
-
-        def result(self):
-            self.taken = True
-            return self.outcome
-
-        def cancel(self):
-            pass
-
+    monkeypatch.setattr(Job, "begun", [])
     with JobExecutor(Job, 2) as executor:
         attest.cluster.run(executor, ["d.h5"], "r.h5", slots=2)
     assert len(Job.begun) > 2 and json.loads((folder / "r.h5").read_text()) == list(range(24))
+
+
+def test_a_job_whose_program_fails_ends_the_study_with_its_sentence(folder, monkeypatch):
+    monkeypatch.setattr(JobExecutor, "INTERVAL", 0.01)
+    monkeypatch.setattr(Job, "begun", [])
+    (folder / "broken").touch()
+    with pytest.raises(ChunkError, match="^worker .*: d.h5: expected a dump, found something else$") as caught:
+        with JobExecutor(Job, 2) as executor:
+            attest.cluster.run(executor, ["d.h5"], "r.h5", slots=2)
+    assert caught.value.exit_code == 4
 
 
 class Failing:
@@ -233,7 +254,7 @@ def test_a_cancelled_job_whose_cancellation_fails_leaves_the_others_alone(monkey
             return True
 
         def result(self):
-            return 7
+            return 7, None
 
     jobs = iter([Late(), Done()])
     with JobExecutor(lambda *_: next(jobs), 2) as executor:

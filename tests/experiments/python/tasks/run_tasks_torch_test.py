@@ -1,6 +1,7 @@
 """What attest tasks measures: its outcomes against plain passes of the model, forced against greedy, and its dump
 against that of `attest capture`."""
 import json
+import types
 
 import h5py
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from task_runs_maker import (ANSWER, END, LINE_BREAK, SELECTORS, answered_prompts, greedy, load,  # noqa: F401
                              model_folder, tasks, write_lines)
 from attest.capture import __main__ as capture
+from attest.tasks import __main__ as command
 from capture_models import token_ids
 from near import assert_near
 
@@ -201,3 +203,21 @@ def test_bytes_are_repeatable(model_folder, prompts, tmp_path, monkeypatch):  # 
     assert (tmp_path / "a.dump").read_bytes() == (tmp_path / "b.dump").read_bytes()
     with h5py.File(tmp_path / "a.h5") as file:
         assert file.attrs["created"] == "2023-11-14T22:13:20+00:00"
+
+
+def test_resume_compares_code_operators_and_checkpoint(tmp_path, monkeypatch):
+    library = tmp_path / "operators.so"
+    library.write_text("these")
+    monkeypatch.setenv("ATTEST_TORCH_OPS", str(library))
+
+    def found(commit="c0"):
+        config = types.SimpleNamespace(_commit_hash=commit)
+        return command.code_and_checkpoint(types.SimpleNamespace(model="a/b", tokenizer="bytes"),
+                                           types.SimpleNamespace(config=config))
+
+    before = found()
+    assert found() == before and found("c1")["checkpoint"] != before["checkpoint"]
+    library.write_text("those")
+    assert found()["operators"] != before["operators"]
+    monkeypatch.setattr(command, "code_digest", lambda: "other")
+    assert found()["code"] == "other"

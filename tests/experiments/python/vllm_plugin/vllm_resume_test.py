@@ -14,13 +14,15 @@ from attest.vllm_plugin.__main__ import Request, identity
 from attest.vllm_plugin.options import parse
 
 
-def found(*options):
+def found(*options, commit="c0"):
     request = types.SimpleNamespace(ids=[1, 2], arguments={"attest_name": "prompt-0"})
-    return identity(parse(["model", "p.jsonl", "-o", "d.h5", *options]), [request])
+    return identity(parse(["model", "p.jsonl", "-o", "d.h5", *options]), [request],
+                    types.SimpleNamespace(_commit_hash=commit))
 
 
 def test_another_revision_or_engine_is_another_dump():
     assert found() == found("--force") == found("--model-name", "other")
+    assert found(commit="c1") != found()
     assert found("--revision", "abc") != found() and found("--", "--kv-cache-dtype", "fp8") != found()
 
 
