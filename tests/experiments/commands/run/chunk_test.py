@@ -2,6 +2,7 @@
 process."""
 
 import json
+import os
 import signal
 import struct
 import subprocess
@@ -145,6 +146,15 @@ def test_a_chunk_that_failed_leaves_a_study_of_its_name(tmp_path):
     units = sorted((tmp_path / "r.h5.partial").glob("unit-*"))
     assert units and run(chunk(dump, out, str(shared_runs.LAYERS - 1))).returncode == 4
     assert sorted((tmp_path / "r.h5.partial").glob("unit-*")) == units
+
+
+def test_a_standard_input_that_cannot_be_read_is_told(study, tmp_path):
+    folder, _ = study
+    place = os.open(tmp_path, os.O_RDONLY)  # read() fails of a folder
+    result = run([shared_runs.ATTEST, *command(folder / "dump.h5", tmp_path / "r.h5", "--resume")[1:], "--take", "-"],
+                 stdin=place)
+    os.close(place)
+    assert result.returncode == 4 and "--take -: the standard input cannot be read (Is a directory)" in result.stderr
 
 
 def test_another_study_is_refused(study, tmp_path):
