@@ -42,7 +42,7 @@ Device all_usable(const std::vector<Gpu>& gpus) {
     if (gpus[i].usable())
       device.gpus.push_back(static_cast<int>(i));
     else
-      device.notice = fmt::format("GPU {} is not used: {}", i, too_old(gpus[i]));
+      device.notice += fmt::format("{}GPU {} is not used: {}", device.notice.empty() ? "" : "; ", i, too_old(gpus[i]));
   }
   if (device.gpus.empty()) throw UsageError(fmt::format("--device cuda:all: {}; expected cpu", too_old(gpus.front())));
   return device;

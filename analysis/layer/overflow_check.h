@@ -30,7 +30,8 @@ void check_scores(const KvHeadBatch& batch, const KvHead& head, const RowMatrix<
 void select_checked(const KvHeadBatch& batch, const KvHead& head, const RankedScores& exact, const Selector& selector,
                     std::span<const AscendingGrid> grids, std::size_t index, Selection& selection);
 
-/// The same for the first row with an output that is NaN or infinite.
+/// Throws LayerOverflow for the first row with an output that is NaN or infinite. Of `where`, step and selector are
+/// given.
 void check_outputs(const KvHeadBatch& batch, const KvHead& head, const std::vector<SettingOutputs>& outputs,
                    const Overflow& where);
 

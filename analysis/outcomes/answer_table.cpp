@@ -17,13 +17,42 @@ namespace {
 
 constexpr std::uint64_t kMaxDescription = std::uint64_t{16} << 20;
 constexpr std::int64_t kMaxPrompts = 1'000'000'000, kMaxLists = 1000;  // of attest tasks
+constexpr std::size_t kMostLengths = 8;                                // columns of a task
 
-std::int64_t rounded_log2(std::int64_t tokens) { return std::llround(std::log2(static_cast<double>(tokens))); }
+struct LengthRange {
+  std::int64_t shortest, longest;
+};
 
-std::string column_name(const TaskPrompt& prompt, const std::set<std::int64_t>& lengths) {
-  if (lengths.size() < 2) return prompt.task;
-  const std::int64_t length = std::int64_t{1} << rounded_log2(prompt.num_tokens);
-  return length >= 1024 ? fmt::format("{} {}K", prompt.task, length / 1024) : fmt::format("{} {}", prompt.task, length);
+/// Neighbouring lengths as ranges. Each spans less than 1/`part` of its shortest length.
+std::vector<LengthRange> ranges_of(const std::set<std::int64_t>& lengths, std::int64_t part) {
+  std::vector<LengthRange> ranges;
+  for (const std::int64_t length : lengths) {
+    if (ranges.empty() || length - ranges.back().shortest >= ranges.back().shortest / part)
+      ranges.push_back({length, length});
+    else
+      ranges.back().longest = length;
+  }
+  return ranges;
+}
+
+/// Prompts that are made for one length differ by some tokens. Those of a file may have any lengths.
+std::vector<LengthRange> ranges_of(const std::set<std::int64_t>& lengths) {
+  const std::vector<LengthRange> ranges = ranges_of(lengths, 16);
+  return ranges.size() <= kMostLengths ? ranges : ranges_of(lengths, 1);
+}
+
+/// "500", "1.5K", "24K".
+std::string length_text(std::int64_t tokens) {
+  if (tokens < 1024) return std::to_string(tokens);
+  const double thousands = static_cast<double>(tokens) / 1024;
+  return fmt::format("{:g}K", thousands < 10 ? std::round(10 * thousands) / 10 : std::round(thousands));
+}
+
+std::string column_name(const TaskPrompt& prompt, const std::vector<LengthRange>& ranges) {
+  if (ranges.size() < 2) return prompt.task;
+  const auto range = std::ranges::lower_bound(ranges, prompt.num_tokens, {}, &LengthRange::longest);
+  const std::string shortest = length_text(range->shortest), longest = length_text(range->longest);
+  return fmt::format("{} {}", prompt.task, shortest == longest ? longest : fmt::format("{}-{}", shortest, longest));
 }
 
 /// prompt-N.json, whatever N is.
@@ -52,11 +81,13 @@ AnswerTable answer_table(const TasksFile& file) {
   if (std::ranges::find(contains, Score::not_scored) != contains.end()) table.score = ScoreKind::prefix;
 
   std::map<std::string, std::set<std::int64_t>> lengths;
-  for (const TaskPrompt& prompt : file.prompts) lengths[prompt.task].insert(rounded_log2(prompt.num_tokens));
+  for (const TaskPrompt& prompt : file.prompts) lengths[prompt.task].insert(prompt.num_tokens);
+  std::map<std::string, std::vector<LengthRange>> ranges;
+  for (const auto& [task, all] : lengths) ranges[task] = ranges_of(all);
   std::map<std::string, std::size_t> columns;
   std::vector<std::size_t> column_of;
   for (const TaskPrompt& prompt : file.prompts) {
-    const std::string name = column_name(prompt, lengths[prompt.task]);
+    const std::string name = column_name(prompt, ranges[prompt.task]);
     const auto [column, is_new] = columns.emplace(name, table.columns.size());
     if (is_new) table.columns.push_back({.name = name});
     ++table.columns[column->second].prompts;

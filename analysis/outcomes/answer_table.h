@@ -13,7 +13,8 @@ namespace attest {
 
 struct AnswerTable {
   struct Column {
-    std::string name;  ///< the task; with its length, a power of two, where the task has several
+    /// The task; where it has prompts of several lengths, with the column's. "kv 4K", or "kv 9.5K-12K" if they differ.
+    std::string name;
     std::size_t prompts = 0;
   };
   struct Row {

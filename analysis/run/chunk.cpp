@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "analysis/results/folder_member.h"
 #include "analysis/results/study_difference.h"
 #include "analysis/results/unit_check.h"
 #include "analysis/run/study_output.h"
@@ -88,23 +89,12 @@ void require_unchanged(const std::vector<InputStatus>& inputs) {
       throw InputError(fmt::format("'{}' changed while it was studied", input.path));
 }
 
-}  // namespace
-
-RunReport compute_chunk(PreparedStudy& run, const std::atomic<bool>& stop, const StudyObserver& observer) {
-  const std::string& target = run.options.chunk->file;
-  require_replaceable(target);  // before anything is computed
-  refuse_inputs(run.study, run.options, target);
-  std::error_code error;
-  if (!run.options.force && std::filesystem::exists(target, error))
-    throw OutputError(fmt::format("'{}' exists; --force replaces it", target));
-  const std::vector<std::size_t> chosen = chosen_units(run);
-  for (const std::string& notice : run.notices) observer.notice(notice);
+/// The chosen units in the order in which they are finished.
+RunReport write_chunk(PreparedStudy& run, const std::vector<std::size_t>& chosen, PartialResults& partial,
+                      const std::atomic<bool>& stop, const StudyObserver& observer) {
   StudyPlan plan = run.plan;
   plan.units.clear();
   for (const std::size_t i : chosen) plan.units.push_back(run.plan.units[i]);
-  run.hashes->rest();
-  PartialResults partial(PartialResults::folder_of(target), PartialResults::Start::resume, run.configuration,
-                         &run.study);
   calibrate(run.study, run.plan, run.readers[0], &stop);
   RunReport report{.outcome = RunReport::Outcome::wrote_chunk, .progress = {}, .device = run.device_text()};
   StudyObserver counting = observer;
@@ -114,7 +104,7 @@ RunReport compute_chunk(PreparedStudy& run, const std::atomic<bool>& stop, const
   };
   const std::string description = Json{{"by", partial.self()}, {"study", parse_json(run.configuration)}}.dump();
   // A chunk that a power failure has damaged is refused, and computed again, as the file of a unit is.
-  AtomicFile file(target, {.sync = false});
+  AtomicFile file(run.options.chunk->file, {.sync = false});
   file.write(kMagic);
   file.write(number_text(description.size()));
   file.write(description);
@@ -133,8 +123,37 @@ RunReport compute_chunk(PreparedStudy& run, const std::atomic<bool>& stop, const
       counting);
   require_unchanged(run.inputs);
   file.commit();
-  PartialResults::remove_own_files(partial.folder());
   return report;
+}
+
+}  // namespace
+
+RunReport compute_chunk(PreparedStudy& run, const std::atomic<bool>& stop, const StudyObserver& observer) {
+  const std::string& target = run.options.chunk->file;
+  require_replaceable(target);  // before anything is computed
+  refuse_inputs(run.study, run.options, target);
+  std::error_code error;
+  if (!run.options.force && std::filesystem::exists(target, error))
+    throw OutputError(fmt::format("'{}' exists; --force replaces it", target));
+  const std::vector<std::size_t> chosen = chosen_units(run);
+  for (const std::string& notice : run.notices) observer.notice(notice);
+  run.hashes->rest();
+  const std::string folder = PartialResults::folder_of(target);
+  if (run.options.force) {
+    FolderMember::require_none(folder, stop, observer.notice);
+    PartialResults::discard(folder);
+  }
+  PartialResults partial(folder, PartialResults::Start::resume, run.configuration, &run.study);
+  try {
+    RunReport report = write_chunk(run, chosen, partial, stop, observer);
+    PartialResults::remove_own_files(folder);
+    return report;
+  } catch (...) {
+    // A chunk has no finished units in the folder. What it leaves would only refuse the next chunk of this name.
+    if (PartialResults::unit_files(folder).empty() && !partial.has_seen_another())
+      PartialResults::remove_own_files(folder);
+    throw;
+  }
 }
 
 void take_chunk(const std::string& path, const PreparedStudy& run, const PartialResults& partial,

@@ -1,10 +1,12 @@
 // Reads names from the standard input such that an interruption ends the wait.
 #include "analysis/run/chunk_list.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 
@@ -38,7 +40,11 @@ std::optional<std::string> ChunkList::next(const std::atomic<bool>& stop) {
     if (poll(&input, 1, kPollMs) <= 0) continue;
     std::array<char, 4096> bytes{};
     const ssize_t count = read(STDIN_FILENO, bytes.data(), bytes.size());
-    if (count <= 0) return std::nullopt;  // what is left is no whole line: whoever wrote it was killed
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0)
+      throw InputError(
+          fmt::format("--take -: the standard input cannot be read ({})", std::generic_category().message(errno)));
+    if (count == 0) return std::nullopt;  // what is left is no whole line: whoever wrote it was killed
     read_.append(bytes.data(), static_cast<std::size_t>(count));
   }
 }

@@ -29,8 +29,8 @@ struct RocPoint {
   double false_alarms = 0, caught = 0;
 };
 
-/// From no alarm to alarms everywhere; points on a straight line between two others are left out. Empty if there are
-/// no failures or no successes.
+/// From no alarm to alarms everywhere; points between two others on a horizontal or vertical line are left out. Empty
+/// if there are no failures or no successes.
 std::vector<RocPoint> roc_curve(std::span<const ScoredOutcome> outcomes);
 
 }  // namespace attest

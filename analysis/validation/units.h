@@ -37,8 +37,9 @@ using Assignment = std::vector<std::size_t>;
 struct UnitLosses {
   std::size_t num_settings = 0;
   std::vector<double> worst;  ///< the largest relative deficit (target.h) of a prompt and target
-  std::vector<double> mean;   ///< the mean over prompts of the sum over targets of relative deficits
-  std::vector<double> io;     ///< mean io_ratio over the prompts that have it; 0 without any
+  /// The mean over all prompts of the sum over targets of relative deficits. A prompt without a number adds 0.
+  std::vector<double> mean;
+  std::vector<double> io;  ///< mean io_ratio over the prompts that have it; 0 without any
 };
 
 UnitLosses unit_losses(const PromptSet& set, std::span<const std::size_t> prompts, std::span<const Target> targets,

@@ -6,12 +6,12 @@
 
 namespace attest {
 
-/// For the current device, visible to all. Throws DeviceError.
+/// For the current device, visible to all. Throws DeviceError, or std::bad_alloc where the system has no memory to map.
 void* allocate_page_locked(std::size_t bytes);
 /// On any device; null is ignored.
 void free_page_locked(void* p) noexcept;
 
-/// The same as a resource that lives as long as the program.
+/// The same as a resource that lives as long as the program. allocate() makes `device` the current one of its thread.
 std::pmr::memory_resource* page_locked_memory(int device);
 
 }  // namespace attest

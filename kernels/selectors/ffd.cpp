@@ -44,7 +44,8 @@ constexpr MetricInfo kOwnMetrics[] = {
      MetricAxes::query_head,
      "nats",
      Better::lower,
-     "largest exact score of the full blocks minus the pseudo-maximum from thumbnails; may be negative",
+     "largest exact score of the full blocks minus the pseudo-maximum from thumbnails; may be negative; 0 is "
+     "best",
      {},
      "attest"},
     {"pseudo_max_gap_all",
@@ -52,7 +53,7 @@ constexpr MetricInfo kOwnMetrics[] = {
      "nats",
      Better::lower,
      "largest exact score of all visible keys minus the pseudo-maximum from exact scores",
-     {},
+     {.min = 0},
      "attest"},
     {"block_keep_ratio",
      MetricAxes::query_head_setting,

@@ -64,7 +64,7 @@ void check_options(const FfdDecodeOptions& o) {
 void check_length(const FfdCacheShape& shape, int sequence, std::int64_t length, std::int64_t stride) {
   const std::int64_t maximum = std::min(shape.max_tokens, stride);
   if (length < 0 || length > maximum)
-    refuse(fmt::format("expected sequence {} to have at most {} tokens, found {}", sequence, maximum, length));
+    refuse(fmt::format("expected sequence {} to have 0 to {} tokens, found {}", sequence, maximum, length));
 }
 
 }  // namespace attest

@@ -55,6 +55,14 @@ TEST(Device, SeveralGpus) {
   EXPECT_EQ(resolve_device("auto", {three_gpus()[1]}).kind, DeviceKind::cpu);
 }
 
+TEST(Device, EveryGpuThatIsTooOldIsNamed) {
+  const Device all = resolve_device("cuda:all", {{"P100", 6, 0}, {"A100", 8, 0}, {"V100", 7, 0}});
+  EXPECT_EQ(all.gpus, (std::vector<int>{1}));
+  EXPECT_EQ(all.notice,
+            "GPU 0 is not used: P100 has compute capability 6.0, the GPU study needs 8.0 or later; "
+            "GPU 2 is not used: V100 has compute capability 7.0, the GPU study needs 8.0 or later");
+}
+
 TEST(Device, SaysWhichGpuIsMissingOrGivenTwice) {
   const auto said = [](const char* text, const std::vector<Gpu>& gpus) {
     return message_of<UsageError>([&] { resolve_device(text, gpus); });

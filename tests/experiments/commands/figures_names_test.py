@@ -42,13 +42,14 @@ def test_figures_of_whatever_run_may_write(tmp_path):
     figures(write_results(tmp_path / "b.h5", [ffd(), quest(), EXACT], samples={long: [5]}), "-o", tmp_path / "b")
 
 
-def test_a_value_that_no_axis_has_is_refused(tmp_path):
-    def infinite_gap(dump):
-        dump["samples/a/ffd/pseudo_max_gap_exact"][0, 0, 0] = np.inf
+@pytest.mark.parametrize("metric, value", [("pseudo_max_gap_exact", "inf"), ("pseudo_max_gap_all", "-1")])
+def test_a_value_that_no_axis_has_is_refused(tmp_path, metric, value):
+    def other_gap(dump):
+        dump[f"samples/a/ffd/{metric}"][0, 0, 0] = float(value)
 
-    path = edited(write_results(tmp_path / "r.h5", [ffd(), quest(), EXACT]), infinite_gap)
+    path = edited(write_results(tmp_path / "r.h5", [ffd(), quest(), EXACT]), other_gap)
     error = figures(path, "-o", tmp_path / "f", expect=4).stderr
-    assert error == (f"attest: {path}: /dumps/0/samples/a/ffd/pseudo_max_gap_exact: [layer 0, query 0, head 0] is inf, "
+    assert error == (f"attest: {path}: /dumps/0/samples/a/ffd/{metric}: [layer 0, query 0, head 0] is {value}, "
                      "expected at least 0\n")
 
 

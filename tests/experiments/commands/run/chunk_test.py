@@ -2,11 +2,14 @@
 process."""
 
 import json
+import os
 import signal
 import struct
 import subprocess
 import time
 
+import h5py
+import numpy as np
 import pytest
 
 import shared_runs
@@ -108,6 +111,50 @@ def test_a_killed_chunk_and_a_study_go_on_alike(study, tmp_path):
     assert take(folder, out, folder / "a").returncode == 0
     assert run(command(folder / "dump.h5", out, "--resume")).returncode == 0, "computes what is missing"
     assert data_of(out) == expected
+
+
+def test_a_chunk_that_failed_does_not_block_the_next(tmp_path):
+    dump, path = shared_runs.write_dump(tmp_path / "dump.h5"), tmp_path / "c"
+    with h5py.File(dump, "r+") as file:
+        file["samples/s/layers/1/k"][0, 0] = np.nan
+    result = run(chunk(dump, path, "0-1"))
+    assert result.returncode == 4 and "layer 1, k, head 0: NaN" in result.stderr, result.stderr
+    assert list(tmp_path.iterdir()) == [dump]
+    assert run(chunk(dump, path, "0", "--lambdas", "1")).returncode == 0, "another study"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_chunk_that_was_ended_does_not_block_the_next(tmp_path, number):
+    dump, path = shared_runs.write_dump(tmp_path / "dump.h5", tokens=30000), tmp_path / "c"
+    process = subprocess.Popen(chunk(dump, path, "0-"), stderr=subprocess.DEVNULL, env=shared_runs.CLEAN)
+    shared_runs.wait_for((tmp_path / "c.partial/study.json").exists)
+    process.send_signal(number)
+    assert process.wait(timeout=60) == (130 if number == signal.SIGTERM else -number)
+    kept = number == signal.SIGKILL
+    assert (tmp_path / "c.partial").exists() == kept and not path.exists()
+    other = chunk(dump, path, "0", "--lambdas", "1")
+    assert run(other).returncode == (2 if kept else 0)
+    assert run([*other, "--force"]).returncode == 0
+    assert path.exists() and not (tmp_path / "c.partial").exists()
+
+
+def test_a_chunk_that_failed_leaves_a_study_of_its_name(tmp_path):
+    dump, out = shared_runs.write_dump(tmp_path / "dump.h5"), tmp_path / "r.h5"
+    with h5py.File(dump, "r+") as file:
+        file[f"samples/s/layers/{shared_runs.LAYERS - 1}/k"][0, 0] = np.nan
+    assert run(command(dump, out)).returncode == 4
+    units = sorted((tmp_path / "r.h5.partial").glob("unit-*"))
+    assert units and run(chunk(dump, out, str(shared_runs.LAYERS - 1))).returncode == 4
+    assert sorted((tmp_path / "r.h5.partial").glob("unit-*")) == units
+
+
+def test_a_standard_input_that_cannot_be_read_is_told(study, tmp_path):
+    folder, _ = study
+    place = os.open(tmp_path, os.O_RDONLY)  # read() fails of a folder
+    result = run([shared_runs.ATTEST, *command(folder / "dump.h5", tmp_path / "r.h5", "--resume")[1:], "--take", "-"],
+                 stdin=place)
+    os.close(place)
+    assert result.returncode == 4 and "--take -: the standard input cannot be read (Is a directory)" in result.stderr
 
 
 def test_another_study_is_refused(study, tmp_path):

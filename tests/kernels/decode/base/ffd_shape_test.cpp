@@ -73,7 +73,9 @@ TEST(FfdShape, RefusesOptions) {
   EXPECT_THAT(refused({.rule = FfdDecodeRule::topk, .keep_sub_blocks = 0}),
               HasSubstr("at least one sub-block, found 0"));
   EXPECT_THAT(message_of<InputError>([] { check_length(good(), 1, 900, 800); }),
-              HasSubstr("sequence 1 to have at most 800 tokens, found 900"));
+              HasSubstr("sequence 1 to have 0 to 800 tokens, found 900"));
+  EXPECT_THAT(message_of<InputError>([] { check_length(good(), 0, -5, 800); }),
+              HasSubstr("sequence 0 to have 0 to 800 tokens, found -5"));
   EXPECT_EQ(message_of<InputError>([] { check_length(good(), 0, 1000, 1000); }), "");
 }
 
