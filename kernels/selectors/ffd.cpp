@@ -53,7 +53,7 @@ constexpr MetricInfo kOwnMetrics[] = {
      "nats",
      Better::lower,
      "largest exact score of all visible keys minus the pseudo-maximum from exact scores",
-     {.min = 0},
+     {},
      "attest"},
     {"block_keep_ratio",
      MetricAxes::query_head_setting,

@@ -42,7 +42,7 @@ def test_figures_of_whatever_run_may_write(tmp_path):
     figures(write_results(tmp_path / "b.h5", [ffd(), quest(), EXACT], samples={long: [5]}), "-o", tmp_path / "b")
 
 
-@pytest.mark.parametrize("metric, value", [("pseudo_max_gap_exact", "inf"), ("pseudo_max_gap_all", "-1")])
+@pytest.mark.parametrize("metric, value", [("pseudo_max_gap_exact", "inf"), ("pseudo_max_gap_exact", "-1")])
 def test_a_value_that_no_axis_has_is_refused(tmp_path, metric, value):
     def other_gap(dump):
         dump[f"samples/a/ffd/{metric}"][0, 0, 0] = float(value)
