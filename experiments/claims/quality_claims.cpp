@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include "dumps/base/join.h"
 #include "experiments/claims/claim.h"
@@ -29,7 +30,20 @@ struct CurveQuestion {
   bool higher_is_better;
   const char* what;  ///< the name of the value
   const char* run_options;
+  bool alike = false;  ///< two rules on the same scores: their options agree but for dense layers
 };
+
+/// The first two selectors that the question is about; null if there are none.
+std::pair<const PooledSelector*, const PooledSelector*> pair_of(const ModelStudy& study, const CurveQuestion& q) {
+  for (const PooledSelector& first : study.selectors()) {
+    if (first.group.name != q.first || shifts_settings(first.group)) continue;
+    const PooledSelector* const second = first_selector(study, q.second, [&](const PooledSelector& other) {
+      return !q.alike || agree_but_in(first, other, {"dense_layers", "settings_file"});
+    });
+    if (second) return {&first, second};
+  }
+  return {};
+}
 
 /// The numbers that are a setting of one of the curves and within the range of both.
 std::set<double> matched_numbers(const QualityCurve& ours, const QualityCurve& theirs, const CurveQuestion& q) {
@@ -49,9 +63,10 @@ std::optional<double> gain(const QualityCurve& ours, const QualityCurve& theirs,
 
 /// Compares two selectors sample by sample at every matched number, in the layers that are dense in neither.
 ClaimResult compare_curves(const ModelStudy& study, const CurveQuestion& q) {
-  const PooledSelector *first = first_selector(study, q.first), *second = first_selector(study, q.second);
-  if (!first || !second)
-    return {.evidence = fmt::format("needs {} and {}", q.first, q.second), .run_options = q.run_options};
+  const auto [first, second] = pair_of(study, q);
+  if (!first)
+    return {.evidence = fmt::format("needs {} and {}{}", q.first, q.second, q.alike ? " with the same options" : ""),
+            .run_options = q.run_options};
   const std::set<int> dense = study.dense_layers({first->group.label, second->group.label});
   const auto curve = [&](const PooledSelector& selector, const std::optional<SampleKey>& sample) {
     return quality_curve(study, selector, dense, sample, kNoIntervals);
@@ -103,7 +118,7 @@ ClaimResult lse_below_quest(const ModelStudy& study) {
 
 ClaimResult top_delta_beats_top_k(const ModelStudy& study) {
   return compare_curves(study, {"topdelta", "topk", keep_of, "mean keep ratio", recall_of, true, "mean recall",
-                                "--selector topdelta --selector topk --delta 1:12:1 --budget 16,64,256,1024"});
+                                "--selector topdelta --selector topk --delta 1:12:1 --budget 16,64,256,1024", true});
 }
 
 /// The number of layers of the model; its dumps may have fewer.
@@ -135,15 +150,20 @@ ClaimResult correlation_above_quest(const ModelStudy& study, std::string_view me
   }
   if (parts.empty()) return {.evidence = "no layer in which both have an estimate", .run_options = options};
   JudgedParts judged = judged_parts(parts);
+  std::set<int> others;  // not compared
+  for (const int layer : layers_of(ours))
+    if (!compared.contains(layer)) others.insert(layer);
+  const Measured a = measure(cells_at(study, *ffd, metric, 0, others)),
+                 b = measure(cells_at(study, *quest, metric, 0, others));
   const int layers = num_layers(study);
   const bool all = static_cast<int>(parts.size()) == layers;
   if (judged.verdict == Verdict::holds && !all) judged.verdict = Verdict::cannot_tell;
   return {.verdict = judged.verdict,
-          .evidence = fmt::format("higher in {} of {}{}{}, {}; over all cells {} against {}", won,
+          .evidence = fmt::format("higher in {} of {}{}{}, {}; over their cells {} against {}", won,
                                   counted(static_cast<std::int64_t>(parts.size()), "layer"),
                                   all ? "" : fmt::format(" (the model has {})", layers),
                                   dense.empty() ? "" : fmt::format(" ({} left out: dense)", layers_in_words(dense)),
-                                  judged.text(), measure(ours).text(quality), measure(theirs).text(quality)),
+                                  judged.text(), a.text(quality), b.text(quality)),
           .run_options = dense.empty() ? "" : options,
           .subject = fmt::format("{} and {}, {}, {}", ffd->group.label, quest->group.label, layers_in_words(compared),
                                  counted(study.num_samples(), "sample"))};

@@ -47,7 +47,8 @@ ClaimResult skips_at_5(const ModelStudy& study) { return skips(study, 5, 0.82); 
 ClaimResult skips_at_7(const ModelStudy& study) { return skips(study, 7, 0.73); }
 
 ClaimResult gap_is_zero(const ModelStudy& study) {
-  const PooledSelector* ffd = first_selector(study, "ffd");
+  const PooledSelector* ffd =
+      first_selector(study, "ffd", [](const PooledSelector& selector) { return !has_global_pseudo_max(selector); });
   if (!ffd) return needs_ffd_at(5);
   const auto cells = cells_at(study, *ffd, "pseudo_max_gap_exact", 0, study.dense_layers({ffd->group.label}));
   const Measured zero = share_where(cells, [](float gap) { return gap == 0; });
@@ -58,8 +59,9 @@ ClaimResult gap_is_zero(const ModelStudy& study) {
 }
 
 ClaimResult only_keeps_more(const ModelStudy& study) {
-  const PooledSelector* ffd =
-      first_selector(study, "ffd", [](const PooledSelector& selector) { return selector.option("scan") != "exact"; });
+  const PooledSelector* ffd = first_selector(study, "ffd", [](const PooledSelector& selector) {
+    return selector.option("scan") != "exact" && !has_global_pseudo_max(selector);
+  });
   if (!ffd) return {.evidence = "needs ffd with scan=thumbnail", .run_options = options_at(5)};
   const std::vector<SampleCells> gaps =
       cells_at(study, *ffd, "pseudo_max_gap_thumbnail", 0, study.dense_layers({ffd->group.label}));

@@ -117,10 +117,11 @@ double scale_of(const MetricStatistic& metric) { return printed_unit(metric) == 
 /// Says that so few prompts cannot show a change, and how many could.
 std::string too_few_sentence(const Comparison& comparison) {
   const std::size_t rows = comparison.rows.size(), needed = comparison.prompts_needed(rows);
-  const std::int64_t prompts = std::ssize(comparison.prompts.prompts);
-  std::string text =
-      fmt::format("{} cannot show a change of {} at confidence {}: ", counted(prompts, "prompt"),
-                  rows == 1 ? "one row" : fmt::format("any of {} rows", rows), comparison.test.confidence);
+  std::size_t prompts = 0;  // of the row that most prompts have a value for
+  for (const ComparedRow& row : comparison.rows) prompts = std::max(prompts, row.prompts);
+  std::string text = fmt::format(
+      "{} cannot show a change of {} at confidence {}: ", counted(static_cast<std::int64_t>(prompts), "prompt"),
+      rows == 1 ? "one row" : fmt::format("any of {} rows", rows), comparison.test.confidence);
   text += needed == 0 ? fmt::format("{} drawn sign vectors do not reach so far", comparison.test.draws)
                       : fmt::format("{} {} at least {}", counted(static_cast<std::int64_t>(rows), "row"),
                                     rows == 1 ? "takes" : "take", counted(static_cast<std::int64_t>(needed), "prompt"));

@@ -53,18 +53,18 @@ struct Shown {
   std::vector<std::vector<Pair>> values = {};  ///< [class_metrics()]
 };
 
-bool is_global(const PooledSelector& ffd) { return ffd.option("pseudo_max").starts_with("global"); }
-
 /// The first ffd with delta 5, the same with the true maximum instead of the pseudo-max, and the top-delta oracle by
 /// blocks (under the same GQA policy if there is one): what flat heads keep without a pseudo-max.
 std::vector<Shown> shown_selectors(const ModelStudy& study) {
-  const PooledSelector* ffd = first_top_delta_ffd(
-      study, [](const PooledSelector& selector) { return index_of(selector.group, kDelta) && !is_global(selector); });
+  const PooledSelector* ffd = first_top_delta_ffd(study, [](const PooledSelector& selector) {
+    return index_of(selector.group, kDelta) && !has_global_pseudo_max(selector);
+  });
   if (!ffd) return {};
   const PooledSelector *global = nullptr, *oracle = nullptr;
   for (const PooledSelector& one : study.selectors()) {
     if (!index_of(one.group, kDelta)) continue;
-    if (!global && one.group.name == "ffd" && is_global(one) && differ_at_most_in(one, *ffd, {"pseudo_max"}))
+    if (!global && one.group.name == "ffd" && has_global_pseudo_max(one) &&
+        differ_at_most_in(one, *ffd, {"pseudo_max"}))
       global = &one;
     if (one.group.name != "topdelta" || one.option("granularity") != "block") continue;
     if (!oracle || (oracle->option("gqa") != ffd->option("gqa") && one.option("gqa") == ffd->option("gqa")))

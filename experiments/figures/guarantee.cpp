@@ -20,6 +20,7 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
@@ -74,20 +75,18 @@ std::vector<std::pair<const char*, double>> terms_of_gap(const PooledSelector& f
   return {{"pseudo_max_gap_thumbnail", 1}, {"pseudo_max_gap_all", 1}, {"pseudo_max_gap_exact", -1}};
 }
 
-bool is_usable(const PooledSelector& ffd) {
-  const std::string peak = ffd.option("pseudo_max");
-  return nats_per_delta(ffd) && peak != "global" && peak != "global_exact";
-}
+bool is_usable(const PooledSelector& ffd) { return nats_per_delta(ffd) && !has_global_pseudo_max(ffd); }
 
 /// Rows for each delta: first of the model, then of each layer.
 std::vector<Row> rows_of(const ModelStudy& study, const PooledSelector& ffd) {
   const std::set<int> dense = study.dense_layers({ffd.group.label});
   const auto gaps = study.cells(ffd, "dropped_gap", dense);
   std::vector<SampleCells> below;  // m - m~
+  bool first = true;
   for (const auto& [metric, sign] : terms_of_gap(ffd)) {
     const auto term = study.cells(ffd, metric, dense);
     if (term.empty()) return {};
-    if (below.empty()) {
+    if (std::exchange(first, false)) {
       below = term.front();
     } else {
       // A sample that lacks one of the terms has no gap.

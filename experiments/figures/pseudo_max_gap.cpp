@@ -173,12 +173,12 @@ std::vector<Finding> findings_of(const std::string& label, const std::vector<Var
   return findings;
 }
 
-/// The gaps depend only on the thumbnail and the pseudo-max blocks. The first selector that scans thumbnails has all
-/// three variants.
+/// The gaps depend only on the thumbnail and on sink and local blocks, from which a selector takes its pseudo-maximum
+/// unless it is global. The first such one that scans thumbnails has all three variants.
 const PooledSelector* chosen_selector(const ModelStudy& study) {
   const PooledSelector* chosen = nullptr;
   for (const PooledSelector& selector : study.selectors()) {
-    if (selector.group.name != "ffd") continue;
+    if (selector.group.name != "ffd" || has_global_pseudo_max(selector)) continue;
     if (selector.option("scan") != "exact") return &selector;
     if (!chosen) chosen = &selector;
   }
@@ -187,7 +187,10 @@ const PooledSelector* chosen_selector(const ModelStudy& study) {
 
 std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions&) {
   const PooledSelector* selector = chosen_selector(study);
-  if (!selector) return Unsupported{"needs the selector ffd", "--selector ffd"};
+  if (!selector)
+    return Unsupported{first_selector(study, "ffd") ? "needs ffd with a pseudo-maximum of sink and local blocks"
+                                                    : "needs the selector ffd",
+                       "--selector ffd"};
   std::vector<VariantGaps> variants;
   for (const Variant& variant : kVariants) variants.push_back(gaps_of(study, *selector, variant));
   if (variants[0].pooled.cells == 0)

@@ -51,6 +51,8 @@ const PooledSelector* first_top_delta_ffd(const ModelStudy& study, const Selecto
   });
 }
 
+bool has_global_pseudo_max(const PooledSelector& ffd) { return ffd.option("pseudo_max").starts_with("global"); }
+
 std::vector<const PooledSelector*> gqa_policies(const ModelStudy& study, const SelectorCondition& accept) {
   std::vector<const PooledSelector*> chosen;
   for (const PooledSelector* selector : top_delta_ffds(study)) {

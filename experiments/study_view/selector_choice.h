@@ -44,6 +44,10 @@ std::vector<const PooledSelector*> gqa_policies(const ModelStudy& study, const S
 /// have one. Empty if all do.
 std::string left_out_for_settings_file(const ModelStudy& study);
 
+/// Whether an ffd's pseudo-maximum is that of all blocks (option pseudo_max). The gaps that studies store are those of
+/// sink and local blocks.
+bool has_global_pseudo_max(const PooledSelector& ffd);
+
 /// Nats per unit of an ffd's delta (options delta_unit); nothing for `unscaled`, where it depends on the softmax scale.
 std::optional<double> nats_per_delta(const PooledSelector& ffd);
 

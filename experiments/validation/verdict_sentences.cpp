@@ -41,7 +41,7 @@ std::string lenient_text(const Target& target) {
   if (best)
     return fmt::format("{} asks only of the best cell of each prompt; {}.{} asks of every cell", target.text, name,
                        target.at_least ? "min" : "max");
-  const double better = 100 * (target.at_least ? 1 - share : share), mirrored = 100 * (1 - share);
+  const double better = 100 * (target.at_least ? 1 - share : share), mirrored = std::round(1e8 * (1 - share)) / 1e6;
   return fmt::format(
       "{} asks only of the best {:.4g} % of the cells of each prompt; {}.p{}{:.4g} asks of all but the worst {:.4g} %",
       target.text, better, name, mirrored >= 1 && mirrored < 10 ? "0" : "", mirrored, better);

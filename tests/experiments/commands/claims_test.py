@@ -165,6 +165,22 @@ def test_correlation_by_layer(results):
         and "layers 0-3" in found["subject"]
 
 
+def test_what_is_compared_is_alike(tmp_path):
+    """Means of the same layers stand side by side, and rules that choose the same units."""
+    attest("synth", "-o", tmp_path / "d.h5", "--layers", 4, "--samples", 5, "--tokens", 600, "--queries", 2,
+           "--query-heads", 4, "--kv-heads", 2, "--head-dim", 16, "--value-dim", 16, "--seed", 3)
+    selectors = ["blocks=topdelta:granularity=block", "topk", "topdelta", "ffd", "quest:dense_layers=2"]
+    attest("run", tmp_path / "d.h5", "-o", tmp_path / "r.h5", "--delta", "1:9:2", "--budget", "64,128,256",
+           *[part for s in selectors for part in ("--selector", s)])
+    ours, theirs = (np.stack(cells(tmp_path / "r.h5", label, "spearman")) for label in ("ffd", "quest:dense_layers=2"))
+    assert np.isnan(theirs[:, :2]).all() and abs(np.nanmean(ours) - np.nanmean(ours[:, 2:])) > 1e-3
+    found = re.search(r"over their cells ([0-9.]+) .* against ([0-9.]+) ",
+                      claim(tmp_path / "r.h5", "FFD's estimate has")["evidence"])
+    assert [float(x) for x in found.groups()] == pytest.approx(
+        [np.nanmean(ours[:, 2:]), np.nanmean(theirs[:, 2:])], abs=1e-4)
+    assert claim(tmp_path / "r.h5", "Top-delta adapts")["subject"].startswith("topdelta and topk, ")
+
+
 def test_some_layers_are_not_every_layer(changed, results):
     def ranks(value):
         def edit(group, layers):
