@@ -20,7 +20,7 @@ class DeviceLock {
   static constexpr std::chrono::seconds kHung{60};
 
   /// `identity` of LayerStudy: empty for a device that is not locked. `device`: in words. `partial` must outlive this
-  /// object. `notice` is told for whom this process stands by, and when it no longer does.
+  /// object. `notice` is told for whom this process stands by, and that it computes beside a holder that hangs.
   DeviceLock(PartialResults& partial, const std::string& identity, std::string device, Notice notice);
   /// Gives the right back.
   ~DeviceLock();

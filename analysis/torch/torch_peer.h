@@ -19,6 +19,7 @@ struct TorchPeerResult {
 
 /// Supports the selectors exact, ffd, quest, kivi, twilight and streaming_llm with default options; dense layers are
 /// ignored. `device`: "cpu" or "cuda:0". Loads LibTorch on first use; throws Error if that fails or LibTorch throws.
+/// Throws UsageError for a layer with what it does not have: a sliding window, a soft-cap, values in the keys.
 TorchPeerResult run_torch_peer(const AttentionLayer& layer, const Study& study, const std::string& device, int threads);
 
 }  // namespace attest

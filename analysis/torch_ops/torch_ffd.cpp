@@ -73,7 +73,8 @@ void FfdCacheHolder::append(const Tensor& k, const Tensor& v) {
   expect(v, {shape_.batch, shape_.num_kv_heads, 1, shape_.value_dim}, "v");
   TORCH_CHECK_VALUE(tokens_ < shape_.max_tokens, "FfdCache: it is full, with max_tokens = ", shape_.max_tokens,
                     " tokens");
-  if (memory_ && !k.is_meta()) memory_->append(k.contiguous(), v.contiguous());
+  if (memory_ && k.is_meta()) return;
+  if (memory_) memory_->append(k.contiguous(), v.contiguous());
   ++tokens_;
 }
 

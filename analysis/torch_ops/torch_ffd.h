@@ -42,7 +42,9 @@ class FfdCacheHolder : public torch::CustomClassHolder {
   FfdCacheHolder(const at::Tensor& k, const at::Tensor& v, std::int64_t num_query_heads, std::int64_t max_tokens,
                  std::int64_t bits);
 
-  /// k [batch, Hkv, 1, D] and v [batch, Hkv, 1, Dv] of the next token of every sequence.
+  /// k [batch, Hkv, 1, D] and v [batch, Hkv, 1, Dv] of the next token of every sequence. Refused where the cache is
+  /// full. Replays of a CUDA graph do not come here: tokens() does not count what they append, and to a full cache they
+  /// append nothing. Meta tensors are appended to a cache of meta tensors alone.
   void append(const at::Tensor& k, const at::Tensor& v);
 
   /// q [batch, Hq, 1, D] and delta [Hkv] -> out [batch, Hq, 1, Dv], lse [batch, Hq, 1], and how many sub-blocks of the

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from attest_program import run_attest
+from attest_program import attest, run_attest
 
 
 def bench(*words):
@@ -46,3 +46,15 @@ def test_options_without_effect_on_scaling_are_refused(words):
 def test_options_without_effect_are_refused(words, sentence):
     done = bench(*words)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1) and sentence in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("option, lacking", [("--softcap", "a soft-cap of the scores"),
+                                             ("--sliding-window", "a sliding window")])
+def test_what_the_peer_does_not_have_is_refused(option, lacking, tmp_path):
+    attest("synth", "-o", tmp_path / "d.h5", "--layers", 1, "--tokens", 256, "--queries", 2, "--query-heads", 2,
+           "--kv-heads", 1, "--head-dim", 32, option, 30)
+    words = ["bench", "study", tmp_path / "d.h5", "--repeats", "1", "--device", "cpu", "--sweep-points", "0"]
+    done = run_attest(*words)
+    assert done.returncode == 2 and done.stderr.endswith(
+        f"attest: layer 0 has {lacking}, which the LibTorch peer does not have: --no-peer leaves it out\n"), done.stderr
+    assert run_attest(*words, "--no-peer").returncode == 0

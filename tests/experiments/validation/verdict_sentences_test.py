@@ -91,8 +91,8 @@ def test_one_position_is_no_plural(tmp_path):
                         "but the worst 1 %"),
     ("lse_error.p10<=0.5", "lse_error.p10<=0.5 asks only of the best 10 % of the cells of each prompt; lse_error.p90 "
                            "asks of all but the worst 10 %"),
-    ("recall.p90>=0.9", "recall.p90>=0.9 asks only of the best 10 % of the cells of each prompt; recall.p10 asks of all "
-                        "but the worst 10 %"),
+    ("recall.p90>=0.9", "recall.p90>=0.9 asks only of the best 10 % of the cells of each prompt; recall.p10 asks of "
+                        "all but the worst 10 %"),
     (TARGET, None), ("recall.p05>=0.9", None), ("lse_error.p99<=0.6", None), ("recall.median>=0.9", None)])
 def test_a_statistic_of_the_best_cells_is_said(tmp_path, target, note):
     """A statistic on the wrong side would certify settings with bad cells without a word."""
