@@ -181,6 +181,23 @@ def test_what_is_compared_is_alike(tmp_path):
     assert claim(tmp_path / "r.h5", "Top-delta adapts")["subject"].startswith("topdelta and topk, ")
 
 
+def test_the_gaps_are_of_no_global_pseudo_max(tmp_path):
+    """They are stored for every ffd, from sink and local blocks, which are not what such a selector looks at."""
+    attest("synth", "-o", tmp_path / "d.h5", "--layers", 1, "--samples", 2, "--tokens", 600, "--queries", 2,
+           "--query-heads", 2, "--kv-heads", 1, "--head-dim", 16, "--value-dim", 16)
+    for name, more, figure in (("alone", [], None), ("both", ["--selector", "ffd"], "ffd")):
+        path = tmp_path / f"{name}.h5"
+        attest("run", tmp_path / "d.h5", "-o", path, "--selector", "whole=ffd:pseudo_max=global", *more, "--delta", 5)
+        made = json.loads(attest("figures", path, "-o", tmp_path / name, "--only", "pseudo_max_gap", "--format", "svg",
+                                 "--json", expect=0 if figure else 4).stdout or "{}")
+        for start in ("The pseudo-max is", "The pseudo-max errs"):
+            found = claim(path, start)
+            assert found["subject"].startswith("ffd") if figure else "needs ffd" in found["evidence"], (name, found)
+        if figure:
+            texts = [f["text"] for e in made["experiments"] for f in e["findings"]]
+            assert texts and not any("whole" in text for text in texts)
+
+
 def test_some_layers_are_not_every_layer(changed, results):
     def ranks(value):
         def edit(group, layers):
