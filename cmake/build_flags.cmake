@@ -76,5 +76,5 @@ endif()
 # For code that only parses and prints, and for host code of *.cu: compiles in half the time of -O3 (CLI11 and the JSON
 # library are all templates).
 add_library(cheap_to_compile INTERFACE)
-target_compile_options(cheap_to_compile INTERFACE $<$<AND:${cxx},$<CONFIG:Release>>:-O1>
-  $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<CONFIG:Release>>:-Xcompiler=-O1>)
+target_compile_options(cheap_to_compile INTERFACE $<$<AND:${cxx},$<CONFIG:Release>>:-Og>
+  $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<CONFIG:Release>>:-Xcompiler=-Og>)

@@ -13,7 +13,7 @@
 #   UNFUSED    sources that compute without fused multiply-add: -O3, and no bit depends on inlining or the processor
 #   ALONE      sources that may use the same names for different things, and kernels that take longer than their headers
 #   ELSEWHERE  sources of another library
-# The others read, parse and print: -O1 compiles them in half the time. Most of that time goes into the headers of
+# The others read, parse and print: -Og compiles them in half the time. Most of that time goes into the headers of
 # libraries, so where CMAKE_UNITY_BUILD is on, the sources of a subfolder are compiled a few at a time. Preset dev
 # compiles every source alone, so that each includes what it needs.
 #
