@@ -61,13 +61,14 @@ std::vector<Policy> policies_of(const ModelStudy& study) {
 std::vector<Row> rows_of(const ModelStudy& study, const Policy& policy) {
   std::vector<Row> rows;
   std::vector<double> all_keep, all_hits;
-  for (std::size_t s = 0; s < policy.keep.size(); ++s) {
-    const std::vector<double> keep = pairs_of(policy.keep[s]);
-    const std::vector<double> hits = s < policy.hits.size() ? pairs_of(policy.hits[s]) : std::vector<double>{};
+  for (const SampleCells& of : policy.keep) {
+    const SampleKey sample = key_of(of);
+    const auto found = std::ranges::find(policy.hits, sample, key_of);
+    const std::vector<double> keep = pairs_of(of);
+    const std::vector<double> hits = found != policy.hits.end() ? pairs_of(*found) : std::vector<double>{};
     all_keep.insert(all_keep.end(), keep.begin(), keep.end());
     all_hits.insert(all_hits.end(), hits.begin(), hits.end());
-    const SampleCells& of = policy.keep[s];
-    const std::string& title = study.sample_title(key_of(of));
+    const std::string& title = study.sample_title(sample);
     if (!keep.empty())
       rows.push_back({&policy, apart_from(kAllSamples, "sample", title), of.task, describe(keep), describe(hits)});
   }

@@ -1,6 +1,8 @@
 // Pools rank metrics by layer, finds equal estimates, compares curves.
 #include "experiments/study_view/rank_curves.h"
 
+#include <map>
+
 #include "analysis/statistics/not_defined.h"
 
 namespace attest {
@@ -23,18 +25,18 @@ bool is_part_of(const RankCurve& a, const RankCurve& b) {
 RankCurve rank_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& dense,
                      const std::optional<SampleKey>& sample) {
   RankCurve curve{.selector = &selector, .sample = sample ? study.sample_title(*sample) : ""};
+  std::map<int, RankPoint> layers;
   for (std::size_t m = 0; m < kRankMetrics.size(); ++m) {
     const auto settings = study.cells(selector, kRankMetrics[m].name);
     if (settings.empty()) continue;
     const std::vector<SampleCells> cells = of_sample(settings.front(), sample);
-    const std::vector<int> layers = layers_of(cells);
     std::vector<SampleCells> compared;
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      if (curve.layers.size() <= i) curve.layers.push_back({.layers = "one", .layer = static_cast<double>(layers[i])});
-      const std::vector<SampleCells> here = of_layer(cells, layers[i]);
+    for (const int layer : layers_of(cells)) {
+      const std::vector<SampleCells> here = of_layer(cells, layer);
       const Moments moments = describe(here);
-      curve.layers[i].metrics[m] = {mean_interval(here), moments.min, moments.count};
-      if (!dense.contains(layers[i])) compared.insert(compared.end(), here.begin(), here.end());
+      layers.try_emplace(layer, RankPoint{.layers = "one", .layer = static_cast<double>(layer)})
+          .first->second.metrics[m] = {mean_interval(here), moments.min, moments.count};
+      if (!dense.contains(layer)) compared.insert(compared.end(), here.begin(), here.end());
     }
     const auto pooled = [](std::span<const SampleCells> some) {
       const Moments moments = describe(some);
@@ -44,7 +46,8 @@ RankCurve rank_curve(const ModelStudy& study, const PooledSelector& selector, co
     curve.compared.metrics[m] = pooled(compared);
     curve.all.metrics[m] = pooled(cells);
   }
-  std::erase_if(curve.layers, [](const RankPoint& p) { return !p.has_cells(); });
+  for (const auto& [layer, point] : layers)
+    if (point.has_cells()) curve.layers.push_back(point);
   return curve;
 }
 

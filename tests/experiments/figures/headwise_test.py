@@ -2,6 +2,7 @@
 
 import re
 
+import h5py
 import numpy as np
 import pytest
 from study_maker import blocks, figures, make, make_of_two_dumps, read_csv, same
@@ -102,3 +103,17 @@ def test_no_sample_has_the_name_of_the_row_of_all(tmp_path):
     for row, of in zip(rows, [(own[0], "all"), (own[0], "sample all"), (own[1], "all"), (own[1], "sample all")]):
         assert float(row["keep_percent_mean"]) == pytest.approx(
             100 * pairs(of[0], "ffd", "keep_ratio", of[1]).mean(), abs=2e-4)
+
+
+def test_hit_rates_are_those_of_the_sample(tmp_path):
+    """The first of two pooled files has no hit rates: those of the second are of its own samples."""
+    paths = [make(tmp_path / f"{name}.h5", [ffd()], samples={name: [2, 5]}, dump=name, seed=seed)
+             for seed, name in enumerate("ab")]
+    with h5py.File(paths[0], "r+") as file:
+        del file["dumps/0/samples/a/ffd/salient_hit_rate"]
+    figures(paths, tmp_path / "out", "--only", "headwise")
+    rows = {row["sample"]: row for row in read_csv(tmp_path / "out/headwise_table.csv")}
+    hits = 100 * pairs(paths[1], "ffd", "salient_hit_rate").mean()
+    assert rows["a"]["hit_rate_percent_mean"] == "nan"
+    assert [float(rows[sample]["hit_rate_percent_mean"]) for sample in ("b", "all")] == pytest.approx([hits] * 2,
+                                                                                                       abs=2e-4)

@@ -2,6 +2,7 @@
 
 import re
 
+import h5py
 import numpy as np
 import pytest
 from study_maker import blocks, figures, make, make_of_two_dumps, pooled, read_csv, same
@@ -99,3 +100,21 @@ def test_samples_of_two_dumps_are_kept_apart(tmp_path):
         dump, name = titles[row["sample"]]
         values = pooled(blocks(own[dump], row["label"], "spearman"), lambda sample, task, layer: sample == name)
         assert float(row["spearman_cells"]) == values.size and same(row, "spearman_mean", values.mean()), row
+
+
+def test_layers_are_those_of_the_metric(tmp_path):
+    """The first of two pooled files has other layers and lacks one of the metrics."""
+    paths = [make(tmp_path / f"{name}.h5", [ffd(), quest("quest", 0)], samples={name: layers}, dump=name, seed=seed)
+             for seed, (name, layers) in enumerate({"a": [0, 1], "b": [2, 5]}.items())]
+    with h5py.File(paths[0], "r+") as file:
+        del file["dumps/0/samples/a/ffd/spearman_block16"]
+    figures(paths, tmp_path / "out", "--only", "layer_correlation")
+    rows = [row for row in read_csv(tmp_path / "out/layer_correlation.csv")
+            if (row["curve"], row["layers"]) == ("ffd", "one")]
+    assert [int(row["layer"]) for row in rows] == [0, 1, 2, 5]
+    for row in rows:
+        for metric in METRICS:
+            values = [pooled(blocks(path, "ffd", metric), lambda sample, task, layer: layer == int(row["layer"]))
+                      for path in paths]
+            values = np.concatenate(values)
+            assert same(row, metric + "_mean", values.mean() if values.size else np.nan), (metric, row)
