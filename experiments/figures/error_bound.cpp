@@ -37,7 +37,7 @@ std::vector<Row> rows_of(const ScanBoundStudy& bounds) {
   return rows;
 }
 
-Table table_of(const std::vector<Row>& rows, double delta) {
+Table table_of(const std::vector<Row>& rows) {
   std::vector<ColumnOf<Row>> columns = {
       {{kCurveColumn, kText},
        [](const Row& r) { return std::isnan(r.layer) ? std::string("all layers") : layers_curve(r.lambda); }},
@@ -54,7 +54,7 @@ Table table_of(const std::vector<Row>& rows, double delta) {
   add_mean("lower_tail", &BoundSums::lower_tail);
   add_mean("lower_tail_bound_block", &BoundSums::lower_bound_block);
   add_mean("lower_tail_bound_paper", &BoundSums::lower_bound_paper);
-  columns.push_back({{"delta"}, [delta](const Row&) { return delta; }});
+  columns.push_back({{"delta"}, [](const Row& r) { return r.per_row(r.bounds->delta); }});
   columns.push_back({{"salient_tokens"}, [](const Row& r) { return r.sums().salient; }});
   const auto add_share = [&](const char* name, double BoundSums::*sum) {
     columns.push_back({{name}, [sum](const Row& r) { return r.per_token(r.sums().*sum); }});
@@ -131,8 +131,8 @@ double vacuous_up_to(const std::vector<Row>& rows) {
   return lambda;
 }
 
-std::vector<Finding> findings_of(const std::string& label, const std::string& setting, const std::vector<Row>& rows,
-                                 double lambda) {
+std::vector<Finding> findings_of(const std::string& label, const std::string& setting, bool in_nats,
+                                 const std::vector<Row>& rows, double lambda) {
   std::vector<Finding> findings;
   const auto at_shown = [&](const Row& r) { return std::isnan(r.layer) && r.lambda == lambda; };
   const Row& all = *std::ranges::find_if(rows, at_shown);
@@ -185,13 +185,14 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
            all.per_row(bounds.sigma_block)),
        .number = fmt::format("alpha {:.3g}", all.per_row(bounds.alpha))});
   if (sums.salient == 0) return findings;
+  const std::string nats = in_nats ? "" : fmt::format(" as typed, {:.3g} nats", all.per_row(bounds.delta));
   const bool worse = sums.missed > sums.missed_bound_block;
   findings.push_back(
       {.text = fmt::format(
-           "At margin {:g} (delta {}): of {:.0f} tokens within delta - {:g} of the peak {} have estimates "
+           "At margin {:g} (delta {}{}): of {:.0f} tokens within delta - {:g} of the peak {} have estimates "
            "below the threshold, where the bound allows {} (steps of each block; paper's form {}); the "
            "blocks of {} are dropped.",
-           lambda, setting, sums.salient, lambda, percent_in_words(all.per_token(sums.missed)),
+           lambda, setting, nats, sums.salient, lambda, percent_in_words(all.per_token(sums.missed)),
            percent_in_words(all.per_token(sums.missed_bound_block)),
            percent_in_words(all.per_token(sums.missed_bound_paper)), percent_in_words(all.per_token(sums.dropped))),
        .severity = worse ? Severity::warning : Severity::note,
@@ -217,7 +218,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   const double lambda = shown_lambda(bounds.lambdas);
   const std::string label = display_name(ffd->group.label);
   const std::string setting_label = display_name(ffd->group.setting_labels[setting]);
-  ExperimentResult result{.findings = findings_of(label, setting_label, rows, lambda)};
+  ExperimentResult result{.findings = findings_of(label, setting_label, nats_per_delta(*ffd) == 1, rows, lambda)};
   result.figures.push_back(
       {.name = "error_bound",
        .caption = fmt::format(
@@ -226,7 +227,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
            "theirs (delta {}); {}; {} rows (layer, query, head){}. alpha: mean, and range over rows.",
            label, setting_label, study.source(), bounds.pooled.rows, not_hashed_text(bounds.hashed)),
        .note = "means over rows; bounds dashed; alpha: mean and range",
-       .data = table_of(rows, ffd->group.grid[setting].value),
+       .data = table_of(rows),
        .columns = 2,
        .panels = panels_of(lambda)});
   return result;

@@ -111,6 +111,7 @@ std::vector<ScanBoundRow> scan_bounds(const AttentionLayer& layer, const Selecto
       ScanBoundRow& row = rows[(static_cast<std::size_t>(batch.first_query) + n) * static_cast<std::size_t>(num_heads) +
                                static_cast<std::size_t>(batch.kv_head * head.group + r % head.group)];
       const double norm2 = squared_norm(query, head.head_dim);
+      row.delta = natural;
       row.alpha = std::sqrt(norm2 / head.head_dim);
       if (covered == 0) continue;
       if (covered != steps_covered) steps = scan.steps(head, covered);

@@ -35,6 +35,7 @@ struct ScanBoundAt {
 
 /// One row (query, query head). Without a full block `at` is empty.
 struct ScanBoundRow {
+  double delta = 0;  ///< nats
   double alpha = 0;
   double sigma_block = 0, sigma_paper = 0;  ///< sigma_eff; by block: root of the mean square over blocks
   std::vector<ScanBoundAt> at = {};         ///< [lambdas]

@@ -27,6 +27,7 @@ SelectorSpec spec_of(const PooledSelector& selector) {
 
 void add(LayerBounds& sums, const ScanBoundRow& row, std::span<const float> tail, std::span<const float> lower_tail) {
   ++sums.rows;
+  sums.delta += row.delta;
   sums.alpha += row.alpha;
   sums.alpha_min = std::min(sums.alpha_min, row.alpha);
   sums.alpha_max = std::max(sums.alpha_max, row.alpha);

@@ -24,7 +24,7 @@ struct BoundSums {
 /// The rows of a layer, of a sample, or of all, that have a full block.
 struct LayerBounds {
   std::int64_t rows = 0;
-  double alpha = 0, sigma_block = 0, sigma_paper = 0;  ///< sums
+  double delta = 0, alpha = 0, sigma_block = 0, sigma_paper = 0;  ///< sums; delta in nats
   double alpha_min = std::numeric_limits<double>::infinity(), alpha_max = 0;
   std::vector<BoundSums> at;  ///< [lambdas]
 };

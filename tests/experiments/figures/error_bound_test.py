@@ -174,3 +174,11 @@ def test_what_is_missing_is_said(tmp_path):
     short = make_study(tmp_path, ["ffd"], "--delta", "5", samples=1, layers=1, tokens=100, name="s")
     assert "every context is shorter than a block" in reason(short, tmp_path / "s", "error_bound")[0]
     attest("inspect", short)
+
+
+def test_a_delta_of_another_unit_is_told_in_nats(tmp_path):
+    path = make_study(tmp_path, ["ffd=ffd:bits=2,delta_unit=log2"], "--delta", "5", samples=1, layers=1)
+    texts = findings(make(path, tmp_path / "out", "error_bound"))
+    nats = 5 * np.log(2)
+    assert all(number(row, "delta") == pytest.approx(nats) for row in read_csv(tmp_path / "out/error_bound.csv"))
+    assert texts[3].startswith(f"At margin 1 (delta 5 as typed, {nats:.3g} nats): of ")
