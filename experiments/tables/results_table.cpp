@@ -106,23 +106,22 @@ void check_axes(const TableRequest& request) {
 std::vector<std::vector<SampleCells>> cells_of(ResultsFiles files, const ModelStudy& study,
                                                const ChosenSelector& selector, const MetricStatistic& column,
                                                const std::set<int>& except) {
-  const auto scores = [&](std::string_view metric, const std::vector<SampleCells>& like) {
-    return score_cells_at(
-        gather_scores(files, selector.pooled.group.label, metric, {.compared = {}, .with_dense_layers = true}), like);
-  };
   const bool span_recall = column.metric == kSpanRecallMetric;
   std::vector<std::vector<SampleCells>> all =
       study.cells(selector.pooled, span_recall || column.of_scores ? "recall" : column.metric,
                   is_of_model(column.metric) ? std::set<int>{} : except);
-  if (column.of_scores) {
-    // Scores do not depend on the setting. A file that lacks a setting lacks its scores there, too.
-    for (std::vector<SampleCells>& samples : all) samples = scores(column.metric, samples);
-  } else if (span_recall) {
-    for (std::vector<SampleCells>& samples : all) samples = retrieval_cells(samples, scores("span_mass", samples));
-  }
   std::vector<std::vector<SampleCells>> chosen;
   for (const std::size_t s : selector.settings)
     chosen.push_back(all.size() == 1 ? all[0] : std::move(all.at(s)));  // [1]: the metric has no settings
+  if (!column.of_scores && !span_recall) return chosen;
+  const std::vector<SampleCells> scores =
+      gather_scores(files, selector.pooled.group.label, span_recall ? std::string_view("span_mass") : column.metric,
+                    {.compared = {}, .with_dense_layers = true});
+  for (std::vector<SampleCells>& samples : chosen) {
+    // Scores do not depend on the setting. A file that lacks a setting lacks its scores there, too.
+    std::vector<SampleCells> own = score_cells_at(scores, samples);
+    samples = span_recall ? retrieval_cells(samples, own) : std::move(own);
+  }
   return chosen;
 }
 
