@@ -16,6 +16,8 @@ struct Row {
   const SideRange* range = nullptr;
   const ScaledFormat* format = nullptr;  ///< null: of no format
   std::size_t index = 0;                 ///< of the format
+
+  const FormatLoss& loss() const { return range->at[index]; }
 };
 
 const char* side_name(bool keys) { return keys ? "K" : "V"; }
@@ -31,10 +33,10 @@ double share(std::int64_t count, std::int64_t of) {
   return of == 0 ? kNaN : static_cast<double>(count) / static_cast<double>(of);
 }
 double saturated(const Row& row, std::size_t scale) {
-  return row.format ? share(row.range->at[row.index][scale].saturated, row.range->values) : kNaN;
+  return row.format ? share(row.loss().scales[scale].saturated, row.loss().values) : kNaN;
 }
 double zeroed(const Row& row, std::size_t scale) {
-  return row.format ? share(row.range->at[row.index][scale].zeroed, row.range->nonzero) : kNaN;
+  return row.format ? share(row.loss().scales[scale].zeroed, row.loss().nonzero) : kNaN;
 }
 
 Table table_of(const std::vector<Row>& rows) {
@@ -60,8 +62,8 @@ Table table_of(const std::vector<Row>& rows) {
     columns.push_back({{fmt::format("zeroed_{}", kScales[s]), kNumber, fmt::format("read as 0, {}", kScales[s]), 6},
                        [s](const Row& r) { return zeroed(r, s); }});
   }
-  columns.push_back(
-      {{"values", kNumber, "values", 0}, [](const Row& r) { return static_cast<double>(r.range->values); }});
+  columns.push_back({{"values", kNumber, "values", 0},
+                     [](const Row& r) { return static_cast<double>(r.format ? r.loss().values : r.range->values); }});
   return make_table<Row>(rows, columns);
 }
 
@@ -149,12 +151,17 @@ std::vector<Finding> findings_of(const KvRangeStudy& study) {
     for (std::size_t f = 0; f < study.formats.size(); ++f) {
       const ScaledFormat& format = study.formats[f];
       if (format.keys != keys) continue;
+      std::vector<const SideRange*> run_in;
+      for (const SideRange* range : layers)
+        if (range->at[f].values > 0) run_in.push_back(range);
+      if (run_in.empty()) continue;
+      const auto worst_of = [&](auto&& number) { return *std::ranges::max_element(run_in, {}, number); };
       std::vector<std::string> parts;
       double run = 0;
       for (std::size_t s = 0; s < kScales.size(); ++s) {
         const auto lost = [&](const SideRange* r) { return saturated({r, &format, f}, s); };
         const auto gone = [&](const SideRange* r) { return zeroed({r, &format, f}, s); };
-        const SideRange &high = *worst(lost), &low = *worst(gone);
+        const SideRange &high = *worst_of(lost), &low = *worst_of(gone);
         if (s + 1 == kScales.size()) run = lost(&high);
         const auto printed_by = [](auto&& share) {
           return [share](const SideRange* r) { return percent_in_words(share(r)); };
@@ -163,8 +170,8 @@ std::vector<Finding> findings_of(const KvRangeStudy& study) {
                                     s + 1 == kScales.size()
                                         ? fmt::format("the run's scale ({})", display_name(format.scale))
                                         : std::string(kScales[s]),
-                                    percent_in_words(lost(&high)), place_of(high, layers, printed_by(lost)),
-                                    percent_in_words(gone(&low)), place_of(low, layers, printed_by(gone))));
+                                    percent_in_words(lost(&high)), place_of(high, run_in, printed_by(lost)),
+                                    percent_in_words(gone(&low)), place_of(low, run_in, printed_by(gone))));
       }
       findings.push_back(
           {.text = fmt::format("{} in {}: in the worst layers these saturate, and these are read as 0 "
@@ -187,9 +194,9 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   for (const SideRange& range : ranges.ranges) rows.push_back({&range});
   for (std::size_t f = 0; f < ranges.formats.size(); ++f)
     for (const SideRange& range : ranges.ranges)
-      if (range.keys == ranges.formats[f].keys) of_formats.push_back({&range, &ranges.formats[f], f});
+      if (range.at[f].values > 0) of_formats.push_back({&range, &ranges.formats[f], f});
   rows.insert(rows.end(), of_formats.begin(), of_formats.end());
-  const std::string source = study.source() + not_hashed_text(ranges.hashed);
+  const std::string source = study.source() + ranges.exceptions + not_hashed_text(ranges.hashed);
   const std::string what =
       "A value saturates if its magnitude over the scale is beyond what the format holds (448, 57344; 2688 for nvfp4). "
       "amax is the largest magnitude of the layer in the sample over that.";

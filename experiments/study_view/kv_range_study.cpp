@@ -7,12 +7,14 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 
 #include "analysis/audit/kv_storage.h"
 #include "analysis/layer/layer_amax.h"
 #include "analysis/statistics/quantile.h"
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/parallel_for.h"
 #include "experiments/study_view/study_dumps.h"
 #include "kernels/kv_formats/kv_scale.h"
@@ -21,6 +23,34 @@ namespace attest {
 namespace {
 
 constexpr double kLevel = 0.9999;
+
+/// The formats with a scale in which a selector stores keys and values.
+std::vector<ScaledFormat> formats_of(const PooledSelector& selector) {
+  std::vector<ScaledFormat> formats;
+  if (selector.group.name != "kv_cache") return formats;
+  for (const bool keys : {true, false}) {
+    const KvFormat* format = find_kv_format(selector.option(keys ? "k" : "v"));
+    if (format == nullptr || format->scale_divisor == 0) continue;
+    formats.push_back({keys, format, selector.group.label, selector.option(keys ? "k_scale" : "v_scale"),
+                       selector.option("scales_file")});
+  }
+  return formats;
+}
+
+/// Where the format stands among others, whatever their labels.
+std::size_t index_of(const std::vector<ScaledFormat>& formats, const ScaledFormat& own) {
+  const auto same = [&](const ScaledFormat& other) {
+    return std::tie(other.keys, other.format, other.scale, other.scales_file) ==
+           std::tie(own.keys, own.format, own.scale, own.scales_file);
+  };
+  return static_cast<std::size_t>(std::ranges::find_if(formats, same) - formats.begin());
+}
+
+/// One layer of a sample.
+struct StudiedLayer {
+  PlacedSample place;
+  std::set<std::size_t> formats = {};  ///< in which it was studied: indices into KvRangeStudy::formats
+};
 
 /// The scales of a format, in the order of kScales.
 std::vector<KvScale> scales_of(const ScaledFormat& of) {
@@ -45,25 +75,29 @@ class Side {
       scales_.push_back(format.keys == keys ? scales_of(format) : std::vector<KvScale>());
   }
 
-  void add(const AttentionLayer& layer, const LayerAmax& amax, int threads) {
+  /// `studied`: the formats in which the study had this sample's layer.
+  void add(const AttentionLayer& layer, const LayerAmax& amax, const std::set<std::size_t>& studied, int threads) {
     const KvRows rows = kv_rows(layer, range_.keys, true);
     const auto channels = static_cast<std::size_t>(rows.channels);
     const auto heads = static_cast<std::size_t>(layer.shape.num_kv_heads);
     const std::size_t count = static_cast<std::size_t>(layer.num_tokens) * channels;
     channel_max_.resize(heads * channels);
-    std::vector<SideRange> own(heads, SideRange{.at = std::vector(formats_.size(), decltype(range_.at)::value_type{})});
+    std::vector<std::vector<FormatLoss>> own(heads, std::vector<FormatLoss>(formats_.size()));
     std::vector<std::vector<float>> largest(heads);
     parallel_for(threads, heads, [&](int, std::size_t h) {
       std::vector<float> x(count);
       const std::byte* first = (range_.keys ? layer.k : layer.v).data() + h * count * size_of(layer.element_type);
       convert_to_float(layer.element_type, first, count, x.data());
-      for (std::size_t f = 0; f < formats_.size(); ++f)
+      const std::int64_t nonzero = std::ranges::count_if(x, [](float value) { return value != 0; });
+      for (const std::size_t f : studied) {
+        if (formats_[f].keys != range_.keys) continue;
+        own[h][f] = {.values = static_cast<std::int64_t>(count), .nonzero = nonzero};
         for (std::size_t s = 0; s < scales_[f].size(); ++s) {
           const float scale = scales_[f][s].of(layer.layer, static_cast<int>(h), range_.keys ? amax.keys : amax.values);
-          own[h].at[f][s] = loss_of(*formats_[f].format, rows, scale, x);
+          own[h][f].scales[s] = loss_of(*formats_[f].format, rows, scale, x);
         }
+      }
       for (std::size_t i = 0; i < count; ++i) {
-        own[h].nonzero += x[i] != 0 ? 1 : 0;
         x[i] = std::abs(x[i]);
         float& maximum = channel_max_[h * channels + i % channels];
         maximum = std::max(maximum, x[i]);
@@ -73,12 +107,14 @@ class Side {
     });
     for (std::size_t h = 0; h < heads; ++h) {
       range_.values += static_cast<std::int64_t>(count);
-      range_.nonzero += own[h].nonzero;
-      for (std::size_t f = 0; f < formats_.size(); ++f)
+      for (std::size_t f = 0; f < formats_.size(); ++f) {
+        range_.at[f].values += own[h][f].values;
+        range_.at[f].nonzero += own[h][f].nonzero;
         for (std::size_t s = 0; s < kScales.size(); ++s) {
-          range_.at[f][s].saturated += own[h].at[f][s].saturated;
-          range_.at[f][s].zeroed += own[h].at[f][s].zeroed;
+          range_.at[f].scales[s].saturated += own[h][f].scales[s].saturated;
+          range_.at[f].scales[s].zeroed += own[h][f].scales[s].zeroed;
         }
+      }
       largest_.insert(largest_.end(), largest[h].begin(), largest[h].end());
     }
     keep_largest(largest_);
@@ -136,23 +172,45 @@ class Side {
   std::vector<float> channel_max_;  ///< [KV heads * channels]
 };
 
-const StudySample& sample_of(const PlacedSample& place) {
-  return place.file->study().dumps[place.dump].samples[place.sample];
+const StudyDump& dump_of(const PlacedSample& place) { return place.file->study().dumps[place.dump]; }
+const StudySample& sample_of(const PlacedSample& place) { return dump_of(place).samples[place.sample]; }
+
+/// Adds the layers of a sample that were studied in a scaled format; says whether there are any. The same layer of the
+/// same prompt may stand in several files.
+bool add_studied(const PlacedSample& place, const std::vector<ScaledFormat>& formats,
+                 std::map<int, std::vector<StudiedLayer>>& layers) {
+  const std::vector<StudySelector>& selectors = place.file->study().selectors;
+  bool any = false;
+  for (std::size_t i = 0; i < selectors.size(); ++i) {
+    const std::vector<ScaledFormat> own = formats_of({selectors[i]});
+    const std::vector<std::uint8_t>& done = place.file->done(place.dump, place.sample, i);
+    for (std::size_t y = 0; y < done.size() && !own.empty(); ++y) {
+      if (done[y] == 0) continue;
+      std::vector<StudiedLayer>& here = layers[sample_of(place).layers[y]];
+      auto found = std::ranges::find_if(here, [&](const StudiedLayer& other) {
+        return dump_of(other.place).path == dump_of(place).path && sample_of(other.place).name == sample_of(place).name;
+      });
+      if (found == here.end()) found = here.insert(here.end(), {place});
+      for (const ScaledFormat& format : own) found->formats.insert(index_of(formats, format));
+      any = true;
+    }
+  }
+  return any;
 }
 
 /// Adds the layer of all samples that have it.
-void add_layer(int layer, const std::vector<PlacedSample>& places, StudyDumps& dumps, int threads,
+void add_layer(int layer, const std::vector<StudiedLayer>& layers, StudyDumps& dumps, int threads,
                KvRangeStudy& result) {
   std::int64_t tokens = 0;
-  for (const PlacedSample& place : places) tokens += sample_of(place).num_tokens;
-  const AttentionShape& shape = places.front().file->study().dumps[places.front().dump].shape;
+  for (const StudiedLayer& studied : layers) tokens += sample_of(studied.place).num_tokens;
+  const AttentionShape& shape = dump_of(layers.front().place).shape;
   std::vector<Side> sides;
   for (const bool keys : {true, false})
     if (keys || shape.values_in_keys == 0)
       sides.emplace_back(layer, keys, tokens * shape.num_kv_heads * (keys ? shape.head_dim : shape.value_dim),
                          result.formats);
   AttentionLayer read;
-  for (const PlacedSample& place : places) {
+  for (const auto& [place, formats] : layers) {
     const DumpReader* dump = dumps.of(place);
     result.problem = dumps.problem();
     if (dump == nullptr) return;
@@ -163,7 +221,7 @@ void add_layer(int layer, const std::vector<PlacedSample>& places, StudyDumps& d
     }
     if (!read_again(*dump, sample, layer, threads, read, result.problem)) return;
     const LayerAmax amax = layer_amax(read, threads);
-    for (Side& side : sides) side.add(read, amax, threads);
+    for (Side& side : sides) side.add(read, amax, formats, threads);
   }
   for (Side& side : sides) result.ranges.push_back(side.range());
 }
@@ -172,36 +230,30 @@ void add_layer(int layer, const std::vector<PlacedSample>& places, StudyDumps& d
 
 std::vector<ScaledFormat> scaled_formats(const ModelStudy& study) {
   std::vector<ScaledFormat> formats;
-  for (const PooledSelector& selector : study.selectors()) {
-    if (selector.group.name != "kv_cache") continue;
-    for (const bool keys : {true, false}) {
-      const KvFormat* format = find_kv_format(selector.option(keys ? "k" : "v"));
-      if (format == nullptr || format->scale_divisor == 0) continue;
-      const ScaledFormat own{keys, format, selector.group.label, selector.option(keys ? "k_scale" : "v_scale"),
-                             selector.option("scales_file")};
-      const auto same = [&](const ScaledFormat& other) {
-        return std::tie(other.keys, other.format, other.scale, other.scales_file) ==
-               std::tie(own.keys, own.format, own.scale, own.scales_file);
-      };
-      if (std::ranges::none_of(formats, same)) formats.push_back(own);
-    }
-  }
+  for (const PooledSelector& selector : study.selectors())
+    for (const ScaledFormat& own : formats_of(selector))
+      if (index_of(formats, own) == formats.size()) formats.push_back(own);
   return formats;
 }
 
 KvRangeStudy kv_range_study(const ModelStudy& study, int threads) {
   KvRangeStudy result{.formats = scaled_formats(study)};
-  std::map<int, std::vector<PlacedSample>> layers;
-  for (const PlacedSample& place : study.samples())
-    if (const auto selector = place.file->find_selector(result.formats.front().label)) {
-      const std::vector<std::uint8_t>& done = place.file->done(place.dump, place.sample, *selector);
-      for (std::size_t y = 0; y < done.size(); ++y)
-        if (done[y] != 0) layers[sample_of(place).layers[y]].push_back(place);
-    }
+  std::map<int, std::vector<StudiedLayer>> layers;
+  std::int64_t with_format = 0;
+  for (const PlacedSample& place : study.samples()) with_format += add_studied(place, result.formats, layers) ? 1 : 0;
+  if (with_format < study.num_samples())
+    result.exceptions =
+        fmt::format("; without {}, which had no such format", counted(study.num_samples() - with_format, "sample"));
+  const auto has_all = [&](const auto& layer) {
+    return std::ranges::all_of(layer.second,
+                               [&](const StudiedLayer& s) { return s.formats.size() == result.formats.size(); });
+  };
+  if (!std::ranges::all_of(layers, has_all))
+    result.exceptions += "; losses of each format over the samples that were run with it";
   try {
     StudyDumps dumps;
-    for (const auto& [layer, places] : layers) {
-      add_layer(layer, places, dumps, threads, result);
+    for (const auto& [layer, studied] : layers) {
+      add_layer(layer, studied, dumps, threads, result);
       if (!result.problem.empty()) break;
     }
     result.hashed = dumps.hashed();

@@ -136,3 +136,24 @@ def test_a_dump_with_other_samples_is_no_dump_of_nan(tmp_path):
         sample.attrs["num_tokens"] = 301
     assert "r_dump.h5 does not hold layer 0 of sample '" in (said := reason(path, tmp_path / "out", "kv_range")[0])
     assert said.endswith("with 301 tokens")
+
+
+def test_a_format_loses_what_its_own_samples_lose(tmp_path):
+    """Of three pooled files the first two have a format each, on prompts of their own, the third has none."""
+    paths = [make_study(tmp_path, ["exact", *own], layers=1, tokens=300, samples=samples, name=name, seed=seed)
+             for seed, (name, own, samples) in enumerate((("a", ["kv=kv_cache:k=fp8_e4m3,k_scale=0.006"], 2),
+                                                          ("b", ["other=kv_cache:k=fp8_e5m2,k_scale=3e4"], 1),
+                                                          ("c", ["ffd"], 3)), start=1)]
+    said = make(paths, tmp_path / "out", "kv_range")
+    every, first, second = (row for row in read_csv(tmp_path / "out/kv_range.csv") if row["side"] == "K")
+    keys = [tensors(path, "K")[0] for path in paths[:2]]
+    same(every, {"values": sum(x.size for x in keys[0] + keys[1]), "max_abs": max(
+        np.abs(x).max() for x in keys[0] + keys[1])})
+    for row, samples, format_, scale in ((first, keys[0], "fp8_e4m3", 0.006), (second, keys[1], "fp8_e5m2", 3e4)):
+        saturated, zeroed = loss(samples, format_, lambda x: scale)
+        assert row["format"] == format_ and saturated + zeroed > 0, "not trivial"
+        same(row, {"saturated_run": saturated, "zeroed_run": zeroed, "values": sum(x.size for x in samples)}, abs=1e-9)
+    assert f"{100 * number(second, 'zeroed_run'):.3g} % (layer 0)" in findings(said)[2]
+    caption = (tmp_path / "out/captions.md").read_text()
+    assert "without 3 samples, which had no such format; losses of each format over the samples that were run with it" \
+        in caption
