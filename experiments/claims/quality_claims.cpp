@@ -50,7 +50,8 @@ std::set<double> matched_numbers(const QualityCurve& ours, const QualityCurve& t
   std::set<double> numbers;
   for (const QualityCurve* one : {&ours, &theirs})
     for (const QualityPoint& point : one->points)
-      if (value_at(ours, q.at(point), q.at, q.value) && value_at(theirs, q.at(point), q.at, q.value))
+      if (point.is_compared && value_at(ours, q.at(point), q.at, q.value) &&
+          value_at(theirs, q.at(point), q.at, q.value))
         numbers.insert(q.at(point));
   return numbers;
 }

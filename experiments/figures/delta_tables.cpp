@@ -95,7 +95,7 @@ Table target_table(const std::vector<DeltaValidation>& validations, const std::s
   for (const DeltaValidation& v : validations)
     for (const QualityTarget& target : kQualityTargets) {
       const auto add = [&](const DeltaCurve& curve) {
-        rows.push_back({&v, &curve, &target, smallest_delta(curve, target)});
+        rows.push_back({&v, &curve, &target, v.smallest_delta(curve, target)});
       };
       add(v.model);
       std::ranges::for_each(v.layers, add);
@@ -131,7 +131,7 @@ Table printed_targets(const std::vector<DeltaValidation>& validations) {
       {{.name = "layer", .decimals = 0}, [](const Row& r) { return number_of(r.curve->layer); }}};
   for (const QualityTarget& target : kQualityTargets)
     columns.push_back({{.name = target.name, .heading = target.heading, .decimals = 1}, [&target](const Row& r) {
-                         const std::optional<std::size_t> met = smallest_delta(*r.curve, target);
+                         const std::optional<std::size_t> met = r.v->smallest_delta(*r.curve, target);
                          return met ? r.v->delta(*met) : kNaN;
                        }});
   return make_table<Row>(rows, columns);

@@ -106,47 +106,60 @@ Figure heads_figure(const std::vector<DeltaValidation>& validations, const std::
   return figure;
 }
 
+/// The deltas among which the smallest is looked for; shared are those that all samples have.
+std::string studied_delta(const DeltaValidation& v) {
+  return v.selector->partial.empty() ? "studied delta" : "shared delta";
+}
+
 /// Says at how many heads some delta meets the target. Heads without cells are not counted.
 std::string heads_that_meet(const DeltaValidation& v, const QualityTarget& target) {
   std::size_t all = 0, met = 0, not_from = 0;
   for (const DeltaCurve& head : v.heads) {
     if (std::ranges::all_of(head.points, [&](const auto& point) { return std::isnan(target.value(point)); })) continue;
     ++all;
-    const std::optional<std::size_t> smallest = smallest_delta(head, target);
+    const std::optional<std::size_t> smallest = v.smallest_delta(head, target);
     if (!smallest) continue;
     ++met;
-    if (!is_met_from(*smallest, head, target)) ++not_from;
+    if (!v.is_met_from(*smallest, head, target)) ++not_from;
   }
   const std::string not_monotone = not_from == 0 ? "" : fmt::format(", {} of them not at all larger ones", not_from);
-  return met == all ? fmt::format("every head reaches it at some studied delta{}",
+  return met == all ? fmt::format("every head reaches it at some {}{}", studied_delta(v),
                                   not_from == 0 ? " and at all larger ones" : not_monotone)
-                    : fmt::format("{} of {} heads reach it at some studied delta{}", met, all, not_monotone);
+                    : fmt::format("{} of {} heads reach it at some {}{}", met, all, studied_delta(v), not_monotone);
 }
 
 std::vector<Finding> findings_of(const DeltaValidation& v) {
   const StudySelector& group = v.selector->group;
   std::vector<Finding> findings;
+  const auto of_all = [&](std::size_t setting) { return v.selector->of_all_samples(setting); };
+  const auto largest = std::ranges::find_if(v.settings.rbegin(), v.settings.rend(), of_all);
+  if (largest == v.settings.rend())
+    findings.push_back({.text = fmt::format("The samples have no delta of {} in common: no delta is the smallest that "
+                                            "meets a target.",
+                                            label_of(v)),
+                        .severity = Severity::warning});
   for (const QualityTarget& target : kQualityTargets) {
+    if (largest == v.settings.rend()) break;
     const auto is_undefined = [&](const DeltaQuality& point) { return std::isnan(target.value(point)); };
     if (std::ranges::all_of(v.model.points, is_undefined)) continue;  // the results lack the metric
-    const std::optional<std::size_t> met = smallest_delta(v.model, target);
+    const std::optional<std::size_t> met = v.smallest_delta(v.model, target);
     const std::string heads = heads_that_meet(v, target);
     if (!met) {
-      findings.push_back(
-          {.text = fmt::format("No studied delta of {} up to {} gives {} over all cells; {}.", label_of(v),
-                               group.setting_labels[v.settings.back()], target.heading, heads),
-           .severity = Severity::warning,
-           .number = "no delta"});
+      findings.push_back({.text = fmt::format("No {} of {} up to {} gives {} over all cells; {}.", studied_delta(v),
+                                              label_of(v), group.setting_labels[*largest], target.heading, heads),
+                          .severity = Severity::warning,
+                          .number = "no delta"});
       continue;
     }
     const DeltaQuality& at = v.model.points[*met];
-    const bool monotone = is_met_from(*met, v.model, target);
+    const bool monotone = v.is_met_from(*met, v.model, target);
     const std::string& setting = group.setting_labels[v.settings[*met]];
     findings.push_back(
-        {.text = fmt::format("The smallest studied delta of {} with {} over all cells is {}{}: it keeps {:.1f} % of "
+        {.text = fmt::format("The smallest {} of {} with {} over all cells is {}{}: it keeps {:.1f} % of "
                              "the tokens and reads {:.1f} % of the bytes; {}.",
-                             label_of(v), target.heading, setting, monotone ? "" : ", but not all larger ones give it",
-                             100 * at.keep.mean(), 100 * at.io.mean(), heads),
+                             studied_delta(v), label_of(v), target.heading, setting,
+                             monotone ? "" : ", but not all larger ones give it", 100 * at.keep.mean(),
+                             100 * at.io.mean(), heads),
          .severity = monotone ? Severity::good : Severity::note,
          .number = fmt::format("delta {}", setting),
          .place = MapPlace{
@@ -185,9 +198,15 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   if (validations.front().heads.empty())
     return Unsupported{"every layer is dense in ffd: run it with dense_layers=0", "--selector ffd --delta 1:12:0.5"};
 
-  const std::string source = fmt::format("{}; {} cells (layer, query, head) at each delta", study.source(),
-                                         validations.front().model.points.front().recall.count);
+  std::vector<std::int64_t> counts;
+  for (const DeltaValidation& v : validations)
+    for (const DeltaQuality& point : v.model.points) counts.push_back(point.recall.count);
+  const std::string source =
+      fmt::format("{}; {} (layer, query, head) at each delta", study.source(), cells_in_words(counts));
   const std::string& label = validations.front().selector->group.label;
+  const bool partial =
+      std::ranges::any_of(validations, [](const DeltaValidation& v) { return !v.selector->partial.empty(); });
+  const std::string grid_delta = partial ? "delta that all samples share" : "delta of the grid";
   ExperimentResult result;
   result.figures.push_back(curves_figure(study, validations, options));
   result.figures.back().caption = fmt::format(
@@ -198,15 +217,15 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   result.figures.back().caption = fmt::format(
       "Lowest recall of any cell, and mean share of tokens kept, of {} by layer and delta; {}.", label, source);
   result.figures.push_back(heads_figure(validations, study.model()));
-  result.figures.back().caption = fmt::format(
-      "The smallest delta of the grid at which a head of {} meets a target of quality, over the cells of the head; {}.",
-      label, source);
+  result.figures.back().caption =
+      fmt::format("The smallest {} at which a head of {} meets a target of quality, over the cells of the head; {}.",
+                  grid_delta, label, source);
   result.tables.push_back(
       {"delta_validation_targets",
        fmt::format(
-           "The smallest delta of the grid that meets a target of quality, for the whole model (no layer) and for "
-           "each layer; a dash: none does; {}.",
-           source),
+           "The smallest {} that meets a target of quality, for the whole model (no layer) and for each layer; a dash: "
+           "none does; {}.",
+           grid_delta, source),
        printed_targets(validations)});
   result.findings = findings_of(validations.front());
   return result;

@@ -145,7 +145,7 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Point>& 
   return panels;
 }
 
-std::vector<Finding> findings_of(const std::vector<Point>& points) {
+std::vector<Finding> findings_of(const ModelStudy& study, const std::vector<Point>& points) {
   constexpr double kSerious = 0.1;
   const auto place = [](const Point& p) {
     return MapPlace{.metric = "recall", .selector = p.group().label, .setting = p.group().setting_labels[p.setting]};
@@ -155,7 +155,9 @@ std::vector<Finding> findings_of(const std::vector<Point>& points) {
   std::vector<const Point*> real;
   for (const Point& p : points) {
     if (!p.is_default()) continue;
-    if (!p.selector->is_oracle()) real.push_back(&p);
+    if (!p.selector->is_oracle() && p.selector->of_all_samples(p.setting) &&
+        (real.empty() || study.have_same_prompts(*real.front()->selector, *p.selector)))
+      real.push_back(&p);
     if (first_ffd == points.end() || p.selector != first_ffd->selector) continue;
     const Ladder& l = p.recall();
     const std::string cells = counted(l.count, "cell");
@@ -195,11 +197,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
     return Unsupported{"every layer is dense in one of the selectors: run them with dense_layers=0",
                        "--selector ffd --selector quest:dense_layers=0"};
   }
-  ExperimentResult result{.findings = findings_of(points)};
+  ExperimentResult result{.findings = findings_of(study, points)};
+  std::vector<std::int64_t> counts;
+  for (const Point& point : points) counts.push_back(point.recall().count);
   const std::string cells = fmt::format(
-      "{}{}; {} cells (layer, query, head)", study.source(),
+      "{}{}; {} (layer, query, head)", study.source(),
       dense.empty() ? "" : fmt::format(", without {}, dense in one of the selectors", layers_in_words(dense)),
-      points.front().recall().count);
+      cells_in_words(counts));
   Figure figure{
       .name = "quality_ladder",
       .caption = fmt::format("Recall deficit (1 - recall) against bytes read, from the mean over the quantiles "

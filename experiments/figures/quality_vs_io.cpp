@@ -39,18 +39,19 @@ Table table_of(const std::vector<QualityCurve>& curves) {
 }
 
 /// The curve that FFD is compared with: Quest, as in the paper, else the first other curve that is not an oracle.
-const QualityCurve* peer_of(const std::vector<QualityCurve>& curves, const QualityCurve& ffd) {
-  if (const QualityCurve* quest = first_of(curves, "quest")) return quest;
+const QualityCurve* peer_of(const ModelStudy& study, const std::vector<QualityCurve>& curves, const QualityCurve& ffd) {
+  const auto is_peer = [&](const QualityCurve& c) { return study.have_same_prompts(*c.selector, *ffd.selector); };
+  if (const QualityCurve* quest = first_of(curves, "quest"); quest && is_peer(*quest)) return quest;
   for (const QualityCurve& curve : curves)
-    if (&curve != &ffd && curve.points.size() > 1 && !curve.selector->is_oracle()) return &curve;
+    if (&curve != &ffd && curve.points.size() > 1 && !curve.selector->is_oracle() && is_peer(curve)) return &curve;
   return nullptr;
 }
 
-std::vector<Finding> findings_of(const std::vector<QualityCurve>& curves) {
+std::vector<Finding> findings_of(const ModelStudy& study, const std::vector<QualityCurve>& curves) {
   const QualityCurve* ffd = first_of(curves, "ffd");
   if (!ffd) ffd = &curves.front();
   std::vector<Finding> findings;
-  if (const QualityCurve* peer = peer_of(curves, *ffd)) {
+  if (const QualityCurve* peer = peer_of(study, curves, *ffd)) {
     if (const std::optional<double> io = shared_io(*ffd, *peer)) {
       auto recall = [](const QualityPoint& p) { return p.recall.mean; };
       auto lse_error = [](const QualityPoint& p) { return p.lse_error_max; };
@@ -151,7 +152,10 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
                        "--selector ffd --selector quest:dense_layers=0"};
   }
 
-  ExperimentResult result{.findings = findings_of(curves)};
+  std::vector<std::int64_t> counts;
+  for (const QualityCurve& curve : curves)
+    for (const QualityPoint& point : curve.points) counts.push_back(point.cells);
+  ExperimentResult result{.findings = findings_of(study, curves)};
   Figure figure{
       .name = "quality_vs_io", .note = note_of(curves), .ring_title = "settings of the papers", .data = table_of({})};
   add_samples(study, dense, curves);
@@ -167,11 +171,9 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
     }
   }
   figure.caption = fmt::format(
-      "Quality against bytes read and tokens kept; {}. A point pools one setting over {}, heads and queries ({} "
-      "cells); "
-      "the LSE error is the largest of all cells. An oracle's scores are not counted as bytes.{}",
-      study.source(), dense.empty() ? "all layers" : "layers", curves.front().points.front().cells,
-      without_dense(dense));
+      "Quality against bytes read and tokens kept; {}. A point pools one setting over {}, heads and queries ({}); the "
+      "LSE error is the largest of all cells. An oracle's scores are not counted as bytes.{}",
+      study.source(), dense.empty() ? "all layers" : "layers", cells_in_words(counts), without_dense(dense));
   figure.data = table_of(curves);
   figure.columns = 2;
   figure.panel_height_in = 1.15;

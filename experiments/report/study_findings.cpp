@@ -197,6 +197,14 @@ class Findings {
                               fmt::format("{} of {} heads", few, losses.size()), map_link(to)});
   }
 
+  /// Whether all samples have a setting of the map.
+  bool of_all_samples(std::size_t selector, std::size_t setting) const {
+    const PooledSelector& pooled = study_.selectors()[selector];
+    const std::string& label = shown_.selectors[selector].settings[setting];
+    const auto found = std::ranges::find(pooled.group.setting_labels, label, printable);
+    return pooled.of_all_samples(static_cast<std::size_t>(found - pooled.group.setting_labels.begin()));
+  }
+
   /// Adds a finding about the whole grid: that nothing was dropped, or how far one must go until every cell is good.
   void about_grid(std::size_t selector, const std::vector<std::vector<SampleCells>>& recall,
                   const std::vector<std::vector<SampleCells>>& keep) {
@@ -220,6 +228,7 @@ class Findings {
     double maximum = -1;
     int best = -1;
     for (std::size_t i = 0; i < recall.size(); ++i) {
+      if (!of_all_samples(selector, i)) continue;  // its every cell is not that of the others
       std::vector<double> values = values_of(recall[i]);
       if (values.empty()) continue;
       const auto good = std::ranges::count_if(values, [&](double v) { return v >= data_.enough_recall; });
@@ -229,21 +238,22 @@ class Findings {
     if (best < 0) return;
     const std::string& label = shown.settings[static_cast<std::size_t>(best)];
     const double kept = 100 * describe(keep[static_cast<std::size_t>(best)]).mean;
+    const char* in_common = study_.selectors()[selector].partial.empty() ? "" : " that all samples have";
     MapLink to = link(selector, best);
     to.statistic = "worst";
     if (maximum >= 1)
       data_.findings.push_back(
           {kept_all(static_cast<std::size_t>(best)) ? Severity::note : Severity::good,
-           fmt::format("{} {} is the first setting at which every cell of {} has recall {} or more; it "
+           fmt::format("{} {} is the first setting{} at which every cell of {} has recall {} or more; it "
                        "keeps {:.1f} % of the tokens.",
-                       shown.kind, label, name_of(shown), data_.enough_recall, kept),
+                       shown.kind, label, in_common, name_of(shown), data_.enough_recall, kept),
            fmt::format("{} {}", shown.kind, label), map_link(to)});
     else
       data_.findings.push_back(
           {Severity::note,
-           fmt::format("No setting of {} gives every cell recall {}: at best, at {} {}, {:.2f} % of the "
+           fmt::format("No setting{} of {} gives every cell recall {}: at best, at {} {}, {:.2f} % of the "
                        "cells have it, and {:.1f} % of the tokens are kept.",
-                       name_of(shown), data_.enough_recall, shown.kind, label, 100 * maximum, kept),
+                       in_common, name_of(shown), data_.enough_recall, shown.kind, label, 100 * maximum, kept),
            fmt::format("{:.2f} % of cells", 100 * maximum), map_link(to)});
   }
 

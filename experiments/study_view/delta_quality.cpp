@@ -94,15 +94,16 @@ bool QualityTarget::is_met(const DeltaQuality& quality) const {
   return at_least ? value(quality) >= limit : value(quality) <= limit;
 }
 
-std::optional<std::size_t> smallest_delta(const DeltaCurve& curve, const QualityTarget& target) {
+std::optional<std::size_t> DeltaValidation::smallest_delta(const DeltaCurve& curve, const QualityTarget& target) const {
   for (std::size_t i = 0; i < curve.points.size(); ++i)
-    if (target.is_met(curve.points[i])) return i;
+    if (selector->of_all_samples(settings[i]) && target.is_met(curve.points[i])) return i;
   return std::nullopt;
 }
 
-bool is_met_from(std::size_t delta, const DeltaCurve& curve, const QualityTarget& target) {
-  return std::all_of(curve.points.begin() + static_cast<std::ptrdiff_t>(delta), curve.points.end(),
-                     [&](const DeltaQuality& point) { return target.is_met(point); });
+bool DeltaValidation::is_met_from(std::size_t delta, const DeltaCurve& curve, const QualityTarget& target) const {
+  for (std::size_t i = delta; i < curve.points.size(); ++i)
+    if (selector->of_all_samples(settings[i]) && !target.is_met(curve.points[i])) return false;
+  return true;
 }
 
 }  // namespace attest

@@ -35,20 +35,6 @@ struct DeltaCurve {
   std::vector<DeltaQuality> points = {};  ///< [settings of DeltaValidation]
 };
 
-/// One selector whose setting is a delta.
-struct DeltaValidation {
-  const PooledSelector* selector = nullptr;
-  std::vector<std::size_t> settings;  ///< indices into the grid, ascending by delta
-  DeltaCurve model;
-  std::vector<DeltaCurve> layers, heads;  ///< ascending by layer, then head
-
-  double delta(std::size_t point) const { return selector->group.grid[settings[point]].value; }
-};
-
-/// The quality of a selector by delta, without the layers `except`.
-DeltaValidation delta_validation_of(const ModelStudy& study, const PooledSelector& selector,
-                                    const std::set<int>& except);
-
 /// A demand on quality.
 struct QualityTarget {
   const char* name;     ///< in the csv, and of its curve
@@ -61,10 +47,25 @@ struct QualityTarget {
 };
 extern const std::array<QualityTarget, 4> kQualityTargets;
 
-/// Index of the smallest delta of the grid that meets the target; nothing if none does.
-std::optional<std::size_t> smallest_delta(const DeltaCurve& curve, const QualityTarget& target);
+/// One selector whose setting is a delta.
+struct DeltaValidation {
+  const PooledSelector* selector = nullptr;
+  std::vector<std::size_t> settings;  ///< indices into the grid, ascending by delta
+  DeltaCurve model;
+  std::vector<DeltaCurve> layers, heads;  ///< ascending by layer, then head
 
-/// Whether the target is met there and at all larger deltas of the grid: quality need not be monotone in delta.
-bool is_met_from(std::size_t delta, const DeltaCurve& curve, const QualityTarget& target);
+  double delta(std::size_t point) const { return selector->group.grid[settings[point]].value; }
+
+  /// Index of the smallest delta of the grid at which a part of the model meets the target; nothing if none does.
+  /// Deltas that some samples lack do not count.
+  std::optional<std::size_t> smallest_delta(const DeltaCurve& curve, const QualityTarget& target) const;
+
+  /// Whether the target is met there and at all larger deltas: quality need not be monotone in delta.
+  bool is_met_from(std::size_t delta, const DeltaCurve& curve, const QualityTarget& target) const;
+};
+
+/// The quality of a selector by delta, without the layers `except`.
+DeltaValidation delta_validation_of(const ModelStudy& study, const PooledSelector& selector,
+                                    const std::set<int>& except);
 
 }  // namespace attest

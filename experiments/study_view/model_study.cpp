@@ -194,7 +194,43 @@ std::vector<SampleKey> ModelStudy::sample_keys() const {
 }
 
 std::string ModelStudy::source() const {
-  return fmt::format("{}, {}, results {}", title_, counted(num_samples(), "sample"), sources_);
+  std::string text = fmt::format("{}, {}, results {}", title_, counted(num_samples(), "sample"), sources_);
+  for (const PooledSelector& selector : selectors_)
+    if (!selector.partial.empty())
+      text += fmt::format("; {} of the {} settings of {} are not of all samples", selector.partial.size(),
+                          selector.group.grid.size(), display_name(selector.group.label));
+  return text;
+}
+
+ModelStudy::StudiedLayers ModelStudy::studied_layers(const PooledSelector& selector, const std::string* setting) const {
+  StudiedLayers studied;
+  for (const PlacedSample& place : samples()) {
+    const auto found = place.file->find_selector(selector.group.label);
+    if (!found) continue;
+    const std::vector<std::string>& settings = place.file->study().selectors[*found].setting_labels;
+    if (setting != nullptr && std::ranges::count(settings, *setting) == 0) continue;
+    const StudyDump& dump = place.file->study().dumps[place.dump];
+    const StudySample& sample = dump.samples[place.sample];
+    const std::vector<std::uint8_t>& done = place.file->done(place.dump, place.sample, *found);
+    for (std::size_t y = 0; y < done.size(); ++y)
+      if (done[y] != 0) studied[{dump.path, sample.name}].insert(sample.layers[y]);
+  }
+  return studied;
+}
+
+bool ModelStudy::have_same_prompts(const PooledSelector& a, const PooledSelector& b) const {
+  return files_.size() == 1 || studied_layers(a) == studied_layers(b);
+}
+
+void ModelStudy::find_partial_settings(PooledSelector& selector) const {
+  const auto has_all = [&](const ResultsFile* file) {
+    const auto found = file->find_selector(selector.group.label);
+    return !found || file->study().selectors[*found].setting_labels.size() == selector.group.setting_labels.size();
+  };
+  if (std::ranges::all_of(files_, has_all)) return;
+  const StudiedLayers all = studied_layers(selector);
+  for (std::size_t s = 0; s < selector.group.setting_labels.size(); ++s)
+    if (studied_layers(selector, &selector.group.setting_labels[s]) != all) selector.partial.insert(s);
 }
 
 LineStyle ModelStudy::style(const PooledSelector& selector) const {
@@ -258,6 +294,7 @@ std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by) {
   for (ModelStudy& study : studies) {
     study.labels_ = labels;
     study.sources_ = sources;
+    for (PooledSelector& selector : study.selectors_) study.find_partial_settings(selector);
   }
   return studies;
 }

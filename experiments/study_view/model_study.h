@@ -20,6 +20,11 @@ namespace attest {
 /// The data of one curve: a selector of the study, or the selectors of one label in several files.
 struct PooledSelector {
   StudySelector group;
+  /// Settings (indices into the grid) that some of its prompts or layers lack, because they are of one file of several.
+  /// Cells of these and of other settings are of different prompts: nothing may be concluded from their difference.
+  std::set<std::size_t> partial = {};
+
+  bool of_all_samples(std::size_t setting) const { return !partial.contains(setting); }
 
   /// Every option with its value as text: "union", "128".
   SelectorOptions options() const;
@@ -62,7 +67,8 @@ class ModelStudy {
   /// The sample's name, unlike those of the other samples: "a", "a of second.h5".
   const std::string& sample_title(const SampleKey& sample) const { return samples_.at(sample); }
 
-  /// "Llama-3.1-8B, 12 samples, results r.h5 (0123456789abcdef)", for captions.
+  /// "Llama-3.1-8B, 12 samples, results r.h5 (0123456789abcdef)", for captions. Says which selectors have settings that
+  /// some samples lack.
   std::string source() const;
 
   ResultsFiles files() const { return files_; }
@@ -74,6 +80,9 @@ class ModelStudy {
 
   /// The selectors in the order in which they appear in the files.
   const std::vector<PooledSelector>& selectors() const { return selectors_; }
+
+  /// Whether the two were studied on the same layers of the same prompts: pooled files need not share them.
+  bool have_same_prompts(const PooledSelector& a, const PooledSelector& b) const;
 
   /// Layers that the option dense_layers made exact for one of `labels`, in any file.
   std::set<int> dense_layers(const std::vector<std::string>& labels) const;
@@ -88,6 +97,12 @@ class ModelStudy {
 
  private:
   friend std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by);
+
+  /// The layers that were studied with a selector (at one setting, if it is given), by the dump's path and the sample.
+  using StudiedLayers = std::map<std::pair<std::string, std::string>, std::set<int>>;
+  StudiedLayers studied_layers(const PooledSelector& selector, const std::string* setting = nullptr) const;
+  /// Sets PooledSelector::partial.
+  void find_partial_settings(PooledSelector& selector) const;
 
   /// The samples of this study, without the layers `except`.
   std::vector<SampleCells> mine(const std::vector<SampleCells>& samples, const std::set<int>& except) const;

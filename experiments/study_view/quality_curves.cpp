@@ -2,6 +2,7 @@
 #include "experiments/study_view/quality_curves.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/words.h"
@@ -12,6 +13,12 @@ namespace {
 
 /// The share of bytes at which the paper compares methods.
 constexpr double kComparedIo = 0.25;
+
+std::vector<QualityPoint> compared_points(const QualityCurve& curve) {
+  std::vector<QualityPoint> points;
+  std::ranges::copy_if(curve.points, std::back_inserter(points), &QualityPoint::is_compared);
+  return points;
+}
 
 }  // namespace
 
@@ -53,7 +60,8 @@ QualityCurve quality_curve(const ModelStudy& study, const PooledSelector& select
                             .lse_error_max = describe(errors).max,
                             .mass_recall_min = describe(of_sample(mass.at(s), sample)).min,
                             .cells = recalls.count,
-                            .is_default = is_default_setting(selector.group, s)});
+                            .is_default = is_default_setting(selector.group, s),
+                            .is_compared = sample || selector.of_all_samples(s)});
   }
   std::ranges::stable_sort(curve.points, {}, [](const QualityPoint& p) { return p.keep.mean; });
   return curve;
@@ -70,8 +78,9 @@ std::vector<QualityCurve> quality_curves(const ModelStudy& study, const std::set
 }
 
 std::optional<double> value_at(const QualityCurve& curve, double x, ValueOf x_of, ValueOf value) {
-  for (std::size_t i = 0; i + 1 < curve.points.size(); ++i) {
-    const QualityPoint &a = curve.points[i], &b = curve.points[i + 1];
+  const std::vector<QualityPoint> points = compared_points(curve);
+  for (std::size_t i = 0; i + 1 < points.size(); ++i) {
+    const QualityPoint &a = points[i], &b = points[i + 1];
     if (!(x_of(a) <= x && x <= x_of(b))) continue;
     const double part = x_of(b) > x_of(a) ? (x - x_of(a)) / (x_of(b) - x_of(a)) : 0;
     return value(a) + part * (value(b) - value(a));
@@ -85,12 +94,13 @@ std::optional<double> at_io(const QualityCurve& curve, double io, ValueOf value)
 }
 
 std::optional<double> shared_io(const QualityCurve& a, const QualityCurve& b) {
-  if (a.points.empty() || b.points.empty()) return std::nullopt;
-  const double low = std::max(a.points.front().io.mean, b.points.front().io.mean);
-  const double high = std::min(a.points.back().io.mean, b.points.back().io.mean);
+  const std::vector<QualityPoint> ours = compared_points(a), theirs = compared_points(b);
+  if (ours.empty() || theirs.empty()) return std::nullopt;
+  const double low = std::max(ours.front().io.mean, theirs.front().io.mean);
+  const double high = std::min(ours.back().io.mean, theirs.back().io.mean);
   if (low > high) return std::nullopt;
   std::vector<double> wanted = {kComparedIo};
-  for (const QualityPoint& p : a.points)
+  for (const QualityPoint& p : ours)
     if (p.is_default) wanted.push_back(p.io.mean);
   for (double io : wanted)
     if (low <= io && io <= high) return io;

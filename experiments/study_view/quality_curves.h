@@ -21,6 +21,7 @@ struct QualityPoint {
   double recall_min = 0, recall_p5 = 0, lse_error_max = 0, mass_recall_min = 0;
   std::int64_t cells = 0;
   bool is_default = false;  ///< one of the settings that the methods' papers use
+  bool is_compared = true;  ///< its cells are of the same prompts as those of the curve's other such points
 };
 
 struct QualityCurve {
@@ -67,7 +68,8 @@ std::vector<QualityCurve> quality_curves(const ModelStudy& study, const std::set
 /// A function that gives a number of a point.
 using ValueOf = double (*)(const QualityPoint&);
 
-/// The value on a curve where its `x_of` is `x`, interpolated linearly; nothing outside of the curve's range.
+/// The value on a curve where its `x_of` is `x`, interpolated linearly; nothing outside of the curve's range. Points
+/// that are not compared do not count, here and in shared_io().
 std::optional<double> value_at(const QualityCurve& curve, double x, ValueOf x_of, ValueOf value);
 /// The value on a curve at the io ratio `io`.
 std::optional<double> at_io(const QualityCurve& curve, double io, ValueOf value);

@@ -4,8 +4,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <vector>
 
+#include "dumps/base/join.h"
 #include "dumps/base/printable.h"
 #include "plots/code.h"
 #include "plots/figure.h"
@@ -77,6 +77,11 @@ std::string slug(const std::string& text) {
 std::string head_in_words(int layer, int head) { return fmt::format("layer {} head {}", layer, head); }
 
 std::string percent_in_words(double share) { return fmt::format("{:.3g} %", 100 * share); }
+
+std::string cells_in_words(const std::vector<std::int64_t>& counts) {
+  const auto [fewest, most] = std::ranges::minmax(counts);
+  return (fewest < most ? fmt::format("{} to ", fewest) : "") + counted(most, "cell");
+}
 
 std::string without_dense(const std::set<int>& dense) {
   return dense.empty() ? "" : fmt::format(" Without {}, dense in one of the selectors.", layers_in_words(dense));

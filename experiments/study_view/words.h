@@ -1,9 +1,11 @@
 // Words that experiments share: names for curves, lists of layers, how sure an interval is.
 #pragma once
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "analysis/statistics/bootstrap.h"
 #include "experiments/study_view/model_study.h"
@@ -48,6 +50,9 @@ std::string slug(const std::string& text);
 
 /// "6.42 %": three significant digits.
 std::string percent_in_words(double share);
+
+/// "12 cells", or "12 to 48 cells" where the counts, of which there is one at least, differ.
+std::string cells_in_words(const std::vector<std::int64_t>& counts);
 
 /// " Without layers 0 and 1, dense in one of the selectors."; empty if there are none.
 std::string without_dense(const std::set<int>& dense);

@@ -8,8 +8,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
+import results_maker
 from attest_program import run_attest
 from csv_rows import NUMBER, read_csv
 from figures_command import HAS_GNUPLOT, figures, needs_gnuplot
@@ -67,8 +69,6 @@ def test_the_caption_says_which_layers_a_point_pools(study, tmp_path):
 
 def test_few_samples_are_drawn_one_by_one(study):
     path, out, _ = study
-    import h5py
-
     rows = [row for row in read_csv(out / "quality_vs_io.csv") if row["sample"]]
     assert {row["sample"] for row in rows} == {"a", "b", "c"}
     with h5py.File(path) as file:
@@ -113,8 +113,6 @@ def test_quality_band_is_a_studentized_bootstrap_over_samples(study, tmp_path):
                and r["setting_label"] == "5")
     few = next(r for r in read_csv(study[1] / "quality_vs_io.csv") if r["curve"] == "ffd" and r["setting_label"] == "5")
     assert few["recall_low"] == few["recall_high"] == "nan", "no interval of three samples"
-    import h5py
-
     clusters = []
     with h5py.File(path) as file:
         for sample in file["dumps/0/samples"].values():
@@ -165,8 +163,6 @@ def test_layer_sparsity_is_what_the_cells_say(study):
 
 def test_layer_sparsity_band_is_over_heads_of_all_dumps(tmp_path):
     """Each head has one mean, over the samples of both dumps, not one for each dump."""
-    import h5py
-
     paths = [write_results(tmp_path / f"{name}.h5", [ffd()], samples={s: [2, 3] for s in samples}, dump=f"{name}.h5")
              for name, samples in (("one", "ab"), ("two", "cdefg"))]
     figures(*paths, "-o", tmp_path / "out", "--only", "layer_sparsity", "--format", "svg")
@@ -183,8 +179,6 @@ def test_layer_sparsity_band_is_over_heads_of_all_dumps(tmp_path):
 
 
 def test_layer_sparsity_band_is_over_heads(study):
-    import h5py
-
     path, out, _ = study
     row = next(r for r in read_csv(out / "layer_sparsity.csv")
                if (r["label"], r["delta"], r["layer"]) == ("ffd", "5", "5"))
@@ -270,8 +264,6 @@ def test_too_many_models_for_one_page_have_figures_of_their_own(tmp_path):
                                         ("length", {"tiny, 2K tokens", "tiny, 16K tokens"})])
 def test_tasks_and_lengths_are_studies_of_their_own(tmp_path, by, titles):
     path = write_results(tmp_path / "r.h5", [ffd()], samples={"a": [2], "b": [2], "c": [2]})
-    import h5py
-
     with h5py.File(path, "r+") as file:
         for sample, (task, tokens) in {"a": ("qa", 2000), "b": ("code", 15000), "c": ("qa", 2100)}.items():
             file["dumps/0/samples"][sample].attrs.update({"task": task, "num_tokens": tokens})
@@ -472,3 +464,27 @@ def test_missing_or_foreign_files_are_exit_4(tmp_path):
     assert figures(path, "-o", tmp_path / "out", expect=4).stderr == (
         f'attest: {path}: format is "attest-recommendation", expected one of "attest-kernel-bench", '
         '"attest-model-bench"\n')
+
+
+def test_curves_are_compared_over_the_same_prompts(tmp_path, monkeypatch):
+    """One of two pooled files, of other prompts, has settings more; their points stand for it alone."""
+    files = []
+    for name, grids in {"a": (["3", "5", "7"], ["256", "1024"]), "b": (["3", "7"], ["256", "1024"])}.items():
+        for setting, grid in zip(("delta", "budget"), grids, strict=True):
+            monkeypatch.setitem(results_maker.GRIDS, setting, (grid, [float(text) for text in grid]))
+        files.append(write_results(tmp_path / f"{name}.h5", [ffd(), quest(dense_layers=0)], samples={name: [2, 5]},
+                                   dump=name))
+        with h5py.File(files[-1], "r+") as file:
+            sample = file[f"dumps/0/samples/{name}"]
+            sample["ffd/io_ratio"][...] = [{"3": 0.1, "5": 0.25, "7": 0.4}[d] for d in grids[0]]
+            sample["ffd/recall"][...] = [{"3": 0.6, "5": 0.1, "7": 0.8}[d] for d in grids[0]]
+            sample["quest/io_ratio"][...] = [0.1, 0.4]
+            sample["quest/recall"][...] = [0.5, 0.7]
+    said = figures(*files, "-o", tmp_path / "out", "--only", "quality_vs_io", "--format", "svg").stdout
+    assert "At io 0.25 the mean recall of ffd is 0.7000 against 0.6000 of quest" in said
+    captions = (tmp_path / "out/captions.md").read_text()
+    assert "; 1 of the 3 settings of ffd are not of all samples" in captions and "queries (24 to 48 cells)" in captions
+    alone = write_results(tmp_path / "c.h5", [quest("other", dense_layers=0)], samples={"c": [2]}, dump="c")
+    only = write_results(tmp_path / "d.h5", [ffd()], samples={"d": [2]}, dump="d")
+    assert "At io" not in figures(alone, only, "-o", tmp_path / "none", "--only", "quality_vs_io", "--format",
+                                  "svg").stdout, "they have no prompt in common"

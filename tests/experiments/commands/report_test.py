@@ -8,6 +8,7 @@ from pathlib import Path
 
 import h5py
 import pytest
+import results_maker
 from attest_program import ATTEST, attest
 from results_maker import EXACT, ffd, quest, write_results
 
@@ -221,3 +222,16 @@ def test_a_report_of_one_layer_and_one_setting(tmp_path):
     results = write_results(tmp_path / "r.h5", [EXACT], {"a": [3]})
     said = report(results, "-o", tmp_path / "report.html").stdout
     assert "tiny: nothing against exact attention" in said
+
+
+def test_the_first_good_setting_is_one_of_all_samples(tmp_path, monkeypatch):
+    """One of two pooled files, of other prompts, has a delta more, at which every cell that there is is good."""
+    paths = []
+    for name, grid in {"a": ["3", "5", "7"], "b": ["3", "7"]}.items():
+        monkeypatch.setitem(results_maker.GRIDS, "delta", (grid, [float(text) for text in grid]))
+        paths.append(write_results(tmp_path / f"{name}.h5", [EXACT, ffd()], samples={name: [2, 5]}, dump=name))
+        with h5py.File(paths[-1], "r+") as file:
+            file[f"dumps/0/samples/{name}/ffd/recall"][...] = [{"3": 0.5, "5": 1, "7": 1}[d] for d in grid]
+    found = json.loads(report(*paths, "-o", tmp_path / "x.html", "--json").stdout)["findings"]
+    assert any(f["text"].startswith("delta 7 is the first setting that all samples have at which every cell of ffd has")
+               for f in found), found

@@ -7,6 +7,7 @@ import math
 import h5py
 import numpy as np
 import pytest
+import results_maker
 from program_study import NUMBER, cells, findings, make, make_study, number, read_csv, reason, same, spoil
 
 TARGETS = {"recall_mean >= 0.99": ("recall", np.mean, lambda x: x >= 0.99),
@@ -164,3 +165,41 @@ def test_what_is_missing_is_said(tmp_path):
     path = make_study(tmp_path, ["quest:dense_layers=0", "k=ffd:rule=topk"], "--budget", "256", samples=1, layers=1)
     assert reason(path, tmp_path / "o", "delta_validation") == (
         "needs ffd with a grid of deltas", "--selector ffd --delta 1:12:0.5")
+
+
+def test_only_deltas_of_all_samples_are_compared(tmp_path, monkeypatch):
+    """One of two pooled files, of other prompts, has a delta more; it is the smallest that meets a target there."""
+    grids = {"a": ["3", "5", "7"], "b": ["3", "7"]}
+    paths = []
+    for name, grid in grids.items():
+        monkeypatch.setitem(results_maker.GRIDS, "delta", (grid, [float(text) for text in grid]))
+        path = results_maker.write_results(tmp_path / f"{name}.h5", [results_maker.ffd()], samples={name: [2, 5]},
+                                           dump=name)
+        paths.append(path)
+        with h5py.File(path, "r+") as file:
+            file[f"dumps/0/samples/{name}/ffd/recall"][...] = [{"3": 0.9, "5": 0.995, "7": 0.995}[d] for d in grid]
+            file[f"dumps/0/samples/{name}/ffd/lse_error"][...] = 0.3
+    texts = findings(make(paths, tmp_path / "out", "delta_validation"))
+    assert texts[0].startswith("The smallest shared delta of ffd with mean recall ≥ 0.99 over all cells is 7: ")
+    assert texts[0].endswith("; every head reaches it at some shared delta and at all larger ones.")
+    assert texts[2].startswith("No shared delta of ffd up to 7 gives max LSE error ≤ 0.2 over all cells; ")
+    rows = read_csv(tmp_path / "out/delta_validation_heads.csv")
+    assert {row["delta"] for row in rows if row["target"] == "recall_mean >= 0.99"} == {"7"}
+    caption = (tmp_path / "out/captions.md").read_text()
+    assert "The smallest delta that all samples share at which" in caption
+    assert "; 1 of the 3 settings of ffd are not of all samples; 24 to 48 cells " in caption
+
+
+def test_prompts_without_a_delta_in_common(tmp_path, monkeypatch):
+    paths = []
+    for name, delta in {"a": 5, "b": 7}.items():
+        monkeypatch.setitem(results_maker.GRIDS, "delta", ([str(delta)], [delta]))
+        paths.append(results_maker.write_results(tmp_path / f"{name}.h5", [results_maker.ffd()], samples={"s": [2]},
+                                                 dump=name))
+    (text,) = findings(make(paths, tmp_path / "out", "delta_validation"))
+    assert text.startswith("The samples have no delta of ffd in common")
+    with h5py.File(paths[1], "r+") as file:
+        file["dumps/0"].attrs["path"] = "a"
+    said = findings(make(paths, tmp_path / "same", "delta_validation"))
+    assert said[0].startswith(("The smallest studied delta of ffd ", "No studied delta of ffd up to 7 ")), (
+        "two files of one prompt have its deltas together")

@@ -2,8 +2,10 @@
 
 import re
 
+import h5py
 import numpy as np
 import pytest
+import results_maker
 from program_study import attest, cells, findings, make, make_study, number, read_csv, same, spoil
 
 RUNGS = {"mean": np.mean, "median": np.median, "p95": lambda x: np.quantile(x, 0.95),
@@ -94,3 +96,23 @@ def test_what_is_missing_is_said(tmp_path):
     make(other, tmp_path / "s", "quality_ladder")
     assert read_csv(tmp_path / "s/quality_ladder.csv")[0]["default"] == "0"
     assert not (tmp_path / "s/quality_ladder_defaults.csv").exists(), "no setting of a paper, no table"
+
+
+def test_only_settings_of_the_same_prompts_are_compared(tmp_path, monkeypatch):
+    """Of two pooled files, of other prompts, one alone has delta 5, and one alone has quest."""
+    paths = []
+    for name, grid in {"a": ["5", "7"], "b": ["7"]}.items():
+        monkeypatch.setitem(results_maker.GRIDS, "delta", (grid, [float(text) for text in grid]))
+        more = [results_maker.quest("quest", 0)] if name == "a" else []
+        paths.append(results_maker.write_results(
+            tmp_path / f"{name}.h5", [results_maker.ffd(), results_maker.ffd("heads", "per_head"), *more],
+            samples={name: [2, 5]}, dump=name, seed=len(paths)))
+        with h5py.File(paths[-1], "r+") as file:
+            sample = file[f"dumps/0/samples/{name}"]
+            sample["ffd/recall"][...] = [{"5": 0.99, "7": 0.5}[d] for d in grid]
+            sample["heads/recall"][...] = [{"5": 0.1, "7": 0.7}[d] for d in grid]
+    (text,) = (text for text in findings(make(paths, tmp_path / "out", "quality_ladder")) if "least for" in text)
+    assert "is least for heads at delta 7 (0.3, " in text and " and largest for ffd at delta 7 (0.5, " in text
+    captions = (tmp_path / "out/captions.md").read_text()
+    assert "; 1 of the 2 settings of ffd are not of all samples; 1 of the 2 settings of heads are not of all samples; " \
+        "23 to 48 cells (layer, query, head)" in captions
