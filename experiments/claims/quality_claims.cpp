@@ -69,17 +69,21 @@ ClaimResult compare_curves(const ModelStudy& study, const CurveQuestion& q) {
     return {.evidence = fmt::format("needs {} and {}{}", q.first, q.second, q.alike ? " with the same options" : ""),
             .run_options = q.run_options};
   const std::set<int> dense = study.dense_layers({first->group.label, second->group.label});
-  const auto curve = [&](const PooledSelector& selector, const std::optional<SampleKey>& sample) {
-    return quality_curve(study, selector, dense, sample, kNoIntervals);
+  const std::set<SampleKey> samples = study.samples_of_both(*first, *second);
+  if (samples.empty())
+    return {.evidence = fmt::format("needs {} and {} in one results file", q.first, q.second),
+            .run_options = q.run_options};
+  const auto curve = [&](const PooledSelector& selector, const std::set<SampleKey>& of) {
+    return quality_curve(study, selector, dense, of, kNoIntervals);
   };
-  const QualityCurve ours = curve(*first, {}), theirs = curve(*second, {});
+  const QualityCurve ours = curve(*first, samples), theirs = curve(*second, samples);
   const std::set<double> points = matched_numbers(ours, theirs, q);
   if (points.empty())
     return {.evidence = fmt::format("{} and {} have no {} in common", q.first, q.second, q.matched),
             .run_options = q.run_options};
   std::vector<SampleNumbers> parts(points.size());
-  for (const SampleKey& sample : study.sample_keys()) {
-    const QualityCurve a = curve(*first, sample), b = curve(*second, sample);
+  for (const SampleKey& sample : samples) {
+    const QualityCurve a = curve(*first, {sample}), b = curve(*second, {sample});
     std::size_t part = 0;
     for (const double at : points) {
       if (const auto found = gain(a, b, at, q)) parts[part][sample] = *found;
@@ -103,7 +107,7 @@ ClaimResult compare_curves(const ModelStudy& study, const CurveQuestion& q) {
               unjudged, shown, *value_at(ours, shown, q.at, q.value), *value_at(theirs, shown, q.at, q.value)),
           .subject = fmt::format("{} and {}{}, {}", first->group.label, second->group.label,
                                  dense.empty() ? "" : fmt::format(" without {}", layers_in_words(dense)),
-                                 counted(study.num_samples(), "sample"))};
+                                 counted(static_cast<std::int64_t>(samples.size()), "sample"))};
 }
 
 constexpr const char* kIoOptions =
@@ -136,7 +140,12 @@ ClaimResult correlation_above_quest(const ModelStudy& study, std::string_view me
   const PooledSelector *ffd = first_selector(study, "ffd"), *quest = first_selector(study, "quest");
   const std::string options = "--selector ffd --selector quest:dense_layers=0";
   if (!ffd || !quest) return {.evidence = "needs ffd and quest", .run_options = options};
-  const std::vector<SampleCells> ours = cells_at(study, *ffd, metric, 0), theirs = cells_at(study, *quest, metric, 0);
+  const std::set<SampleKey> samples = study.samples_of_both(*ffd, *quest);
+  if (samples.empty()) return {.evidence = "needs ffd and quest in one results file", .run_options = options};
+  const auto cells = [&](const PooledSelector& selector, const std::set<int>& except) {
+    return of_samples(cells_at(study, selector, metric, 0, except), samples);
+  };
+  const std::vector<SampleCells> ours = cells(*ffd, {}), theirs = cells(*quest, {});
   const std::set<int> dense = study.dense_layers({ffd->group.label, quest->group.label});
   std::vector<SampleNumbers> parts;
   std::set<int> compared;
@@ -154,8 +163,7 @@ ClaimResult correlation_above_quest(const ModelStudy& study, std::string_view me
   std::set<int> others;  // not compared
   for (const int layer : layers_of(ours))
     if (!compared.contains(layer)) others.insert(layer);
-  const Measured a = measure(cells_at(study, *ffd, metric, 0, others)),
-                 b = measure(cells_at(study, *quest, metric, 0, others));
+  const Measured a = measure(cells(*ffd, others)), b = measure(cells(*quest, others));
   const int layers = num_layers(study);
   const bool all = static_cast<int>(parts.size()) == layers;
   if (judged.verdict == Verdict::holds && !all) judged.verdict = Verdict::cannot_tell;
@@ -167,7 +175,7 @@ ClaimResult correlation_above_quest(const ModelStudy& study, std::string_view me
                                   judged.text(), a.text(quality), b.text(quality)),
           .run_options = dense.empty() ? "" : options,
           .subject = fmt::format("{} and {}, {}, {}", ffd->group.label, quest->group.label, layers_in_words(compared),
-                                 counted(study.num_samples(), "sample"))};
+                                 counted(static_cast<std::int64_t>(samples.size()), "sample"))};
 }
 
 ClaimResult token_ranks(const ModelStudy& study) { return correlation_above_quest(study, "spearman"); }

@@ -136,7 +136,7 @@ void add_samples(const ModelStudy& study, const std::set<int>& dense, std::vecto
   for (std::size_t c = 0; c < pooled; ++c) {
     if (curves[c].selector->group.name == "exact") continue;
     for (const SampleKey& sample : study.sample_keys()) {
-      QualityCurve one = quality_curve(study, *curves[c].selector, dense, sample);
+      QualityCurve one = quality_curve(study, *curves[c].selector, dense, {sample});
       one.name += " of sample " + curve_name(one.sample);
       if (!one.points.empty()) curves.push_back(std::move(one));
     }

@@ -222,6 +222,19 @@ bool ModelStudy::have_same_prompts(const PooledSelector& a, const PooledSelector
   return files_.size() == 1 || studied_layers(a) == studied_layers(b);
 }
 
+std::set<SampleKey> ModelStudy::samples_of_both(const PooledSelector& a, const PooledSelector& b) const {
+  std::set<SampleKey> both;
+  int number = 0;
+  for (const ResultsFile* file : files_) {
+    const bool has_both = file->find_selector(a.group.label) && file->find_selector(b.group.label);
+    const int end = number + static_cast<int>(file->study().dumps.size());
+    for (const auto& [key, title] : samples_)
+      if (has_both && key.first >= number && key.first < end) both.insert(key);
+    number = end;
+  }
+  return both;
+}
+
 void ModelStudy::find_partial_settings(PooledSelector& selector) const {
   const auto has_all = [&](const ResultsFile* file) {
     const auto found = file->find_selector(selector.group.label);
@@ -307,8 +320,8 @@ std::vector<SampleCells> of_layer(std::span<const SampleCells> samples, int laye
   return chosen;
 }
 
-std::vector<SampleCells> of_sample(std::vector<SampleCells> cells, const std::optional<SampleKey>& sample) {
-  if (sample) std::erase_if(cells, [&](const SampleCells& c) { return key_of(c) != *sample; });
+std::vector<SampleCells> of_samples(std::vector<SampleCells> cells, const std::set<SampleKey>& samples) {
+  if (!samples.empty()) std::erase_if(cells, [&](const SampleCells& c) { return !samples.contains(key_of(c)); });
   return cells;
 }
 

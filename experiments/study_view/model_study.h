@@ -84,6 +84,9 @@ class ModelStudy {
   /// Whether the two were studied on the same layers of the same prompts: pooled files need not share them.
   bool have_same_prompts(const PooledSelector& a, const PooledSelector& b) const;
 
+  /// The samples whose files have both.
+  std::set<SampleKey> samples_of_both(const PooledSelector& a, const PooledSelector& b) const;
+
   /// Layers that the option dense_layers made exact for one of `labels`, in any file.
   std::set<int> dense_layers(const std::vector<std::string>& labels) const;
 
@@ -131,8 +134,8 @@ std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by = PoolBy::mo
 /// Only the cells of layer number `layer`.
 std::vector<SampleCells> of_layer(std::span<const SampleCells> samples, int layer);
 
-/// Only the cells of `sample`; all of them without one.
-std::vector<SampleCells> of_sample(std::vector<SampleCells> cells, const std::optional<SampleKey>& sample);
+/// Only the cells of `samples`; all of them without any.
+std::vector<SampleCells> of_samples(std::vector<SampleCells> cells, const std::set<SampleKey>& samples);
 
 /// The layer numbers that occur, ascending.
 std::vector<int> layers_of(std::span<const SampleCells> samples);

@@ -37,31 +37,31 @@ std::vector<ColumnOf<QualityRow>> quality_columns() {
 }
 
 QualityCurve quality_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& except,
-                           const std::optional<SampleKey>& sample, const BootstrapOptions& intervals) {
+                           const std::set<SampleKey>& samples, const BootstrapOptions& intervals) {
   const auto io = study.cells(selector, "io_ratio", except), keep = study.cells(selector, "keep_ratio", except);
   const auto recall = study.cells(selector, "recall", except), lse = study.cells(selector, "lse_error", except);
   const auto mass = study.cells(selector, "mass_recall", except);
   QualityCurve curve{.selector = &selector,
                      .name = curve_name(selector.group.label),
-                     .sample = sample ? study.sample_title(*sample) : ""};
+                     .sample = samples.size() == 1 ? study.sample_title(*samples.begin()) : ""};
   for (std::size_t s = 0; s < recall.size(); ++s) {
-    const std::vector<SampleCells> cells = of_sample(recall[s], sample);
+    const std::vector<SampleCells> cells = of_samples(recall[s], samples);
     const Moments recalls = describe(cells);
     if (recalls.count == 0) continue;
-    const std::vector<SampleCells> errors = of_sample(lse.at(s), sample);
+    const std::vector<SampleCells> errors = of_samples(lse.at(s), samples);
     curve.points.push_back({.setting = s,
                             .setting_label = selector.group.setting_labels[s],
-                            .io = mean_interval(of_sample(io.at(s), sample), kNoIntervals),
-                            .keep = mean_interval(of_sample(keep.at(s), sample), kNoIntervals),
+                            .io = mean_interval(of_samples(io.at(s), samples), kNoIntervals),
+                            .keep = mean_interval(of_samples(keep.at(s), samples), kNoIntervals),
                             .recall = mean_interval(cells, intervals),
                             .lse_error = mean_interval(errors, intervals),
                             .recall_min = recalls.min,
                             .recall_p5 = quantile(cells, 0.05),
                             .lse_error_max = describe(errors).max,
-                            .mass_recall_min = describe(of_sample(mass.at(s), sample)).min,
+                            .mass_recall_min = describe(of_samples(mass.at(s), samples)).min,
                             .cells = recalls.count,
                             .is_default = is_default_setting(selector.group, s),
-                            .is_compared = sample || selector.of_all_samples(s)});
+                            .is_compared = samples.size() == 1 || selector.of_all_samples(s)});
   }
   std::ranges::stable_sort(curve.points, {}, [](const QualityPoint& p) { return p.keep.mean; });
   return curve;

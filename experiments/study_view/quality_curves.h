@@ -57,10 +57,10 @@ Table curves_table(const std::vector<Row>& rows, const std::vector<ColumnOf<Row>
 /// The options for curves without intervals: their bounds are NaN.
 inline constexpr BootstrapOptions kNoIntervals{.resamples = 0};
 
-/// The curve of a selector, without the layers `except`, and of `sample` alone where one is given. It has intervals of
-/// recall and LSE error.
+/// The curve of a selector, without the layers `except`, and of `samples` alone where there are any. It has intervals
+/// of recall and LSE error.
 QualityCurve quality_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& except,
-                           const std::optional<SampleKey>& sample = {}, const BootstrapOptions& intervals = {});
+                           const std::set<SampleKey>& samples = {}, const BootstrapOptions& intervals = {});
 
 /// One curve per selector of the study that has cells, exact ones last, without the layers `except`.
 std::vector<QualityCurve> quality_curves(const ModelStudy& study, const std::set<int>& except);

@@ -435,3 +435,20 @@ def test_the_page_is_markdown_in_a_file(results, tmp_path):
 def test_bad_input(tmp_path):
     assert "gone.h5" in attest("claims", tmp_path / "gone.h5", expect=4).stderr
     assert "-o" in attest("claims", tmp_path / "gone.h5", "-o", "", expect=2).stderr
+
+
+def test_selectors_are_compared_over_samples_that_have_both(results, tmp_path):
+    """A second file, of other prompts, has ffd alone, and it is bad there: that says nothing of ffd against quest."""
+    attest("synth", "-o", tmp_path / "d.h5", "--layers", 4, "--samples", 2, "--tokens", 1500, "--queries", 3,
+           "--query-heads", 8, "--kv-heads", 2, "--head-dim", 32, "--value-dim", 32, "--seed", 4)
+    attest("run", tmp_path / "d.h5", "-o", tmp_path / "b.h5", "--delta", "1:9:1", "--selector", "ffd")
+    with h5py.File(tmp_path / "b.h5", "r+") as file:
+        for sample in file["dumps/0/samples"].values():
+            for metric in ("recall", "spearman", "spearman_block128"):
+                sample["ffd"][metric][...] = 0.01
+    pooled = json.loads(attest("claims", results, tmp_path / "b.h5", "--json").stdout)["studies"][0]["claims"]
+    compared = [c for c in pooled if "ffd and quest" in c["subject"]]
+    alone = claims(results)
+    assert len(compared) >= 4
+    for one in compared:
+        assert one == alone[one["claim"]]

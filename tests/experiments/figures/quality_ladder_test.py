@@ -114,5 +114,6 @@ def test_only_settings_of_the_same_prompts_are_compared(tmp_path, monkeypatch):
     (text,) = (text for text in findings(make(paths, tmp_path / "out", "quality_ladder")) if "least for" in text)
     assert "is least for heads at delta 7 (0.3, " in text and " and largest for ffd at delta 7 (0.5, " in text
     captions = (tmp_path / "out/captions.md").read_text()
-    assert "; 1 of the 2 settings of ffd are not of all samples; 1 of the 2 settings of heads are not of all samples; " \
-        "23 to 48 cells (layer, query, head)" in captions
+    for label in ("ffd", "heads"):
+        assert f"; 1 of the 2 settings of {label} are not of all samples; " in captions
+    assert "; 23 to 48 cells (layer, query, head)" in captions
