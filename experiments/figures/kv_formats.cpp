@@ -203,7 +203,7 @@ Finding apart_finding(const Apart& row) {
           .number = more};
 }
 
-std::vector<Finding> findings_of(const std::vector<Format>& formats) {
+std::vector<Finding> findings_of(const ModelStudy& study, const std::vector<Format>& formats) {
   std::vector<Finding> findings;
   constexpr double kSerious = 0.1;
   for (const Format& format : formats) {
@@ -233,7 +233,8 @@ std::vector<Finding> findings_of(const std::vector<Format>& formats) {
                            .layer = static_cast<int>(worst.layer)}});
   }
   for (const Apart& row : apart(formats))
-    if (row.keys != nullptr && row.values != nullptr) findings.push_back(apart_finding(row));
+    if (row.keys && row.values && study.have_same_prompts(*row.keys->selector, *row.values->selector))
+      findings.push_back(apart_finding(row));
   return findings;
 }
 
@@ -248,9 +249,12 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   const std::set<int> dense = study.dense_layers(labels);
   const std::vector<Format> formats = formats_of(study, dense);
   if (formats.empty()) return Unsupported{"every layer stays in 16 bit in one of the formats", run};
-  const std::string source = fmt::format("{}; {} cells (layer, query, head).{}", study.source(),
-                                         formats.front().ladders[0].count, without_dense(dense));
-  ExperimentResult result{.findings = findings_of(formats)};
+  std::vector<std::int64_t> counts;
+  for (const Format& format : formats)
+    if (std::isnan(format.layer)) counts.push_back(format.ladders[0].count);
+  const std::string source =
+      fmt::format("{}; {} (layer, query, head).{}", study.source(), cells_in_words(counts), without_dense(dense));
+  ExperimentResult result{.findings = findings_of(study, formats)};
   result.figures.push_back(
       {.name = "kv_formats",
        .caption =

@@ -134,23 +134,24 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
                                      : "needs samples with evidence spans and a layer that is dense in no selector",
                        dense.empty() ? "" : "--selector ffd --selector quest:dense_layers=0"};
   ExperimentResult result{.findings = findings_of(curves)};
-  std::int64_t retrieval = 0, cells = 0;
-  for (const SpanCurve& curve : curves) {
-    cells = std::max(cells, curve.spans.front().cells);
-    retrieval = std::max(retrieval, curve.spans.front().retrieval_cells);
-  }
+  std::vector<std::int64_t> cells, retrieval;
+  for (const SpanCurve& curve : curves)
+    for (const SpanQuality& spans : curve.spans) {
+      if (spans.cells == 0) continue;
+      cells.push_back(spans.cells);
+      retrieval.push_back(spans.retrieval_cells);
+    }
   Figure figure{.name = "span_keep",
                 .note = "retrieval cells: exact mass on the span at least 0.3",
                 .ring_title = "settings of the papers",
                 .data = table_of({})};
-  figure.panels = panels_of(study, curves, retrieval > 0, options);
+  figure.panels = panels_of(study, curves, std::ranges::max(retrieval) > 0, options);
   figure.caption = fmt::format(
-      "What is kept of the evidence spans, against bytes; {}. Tokens: mean over {} cells (layer, query, head). Mass: "
-      "exact "
-      "attention on the span that was kept, of all of it. Span recall: recall over the {} retrieval cells, those that "
+      "What is kept of the evidence spans, against bytes; {}. Tokens: mean over {} (layer, query, head). Mass: exact "
+      "attention on the span that was kept, of all of it. Span recall: recall over retrieval cells ({}), those that "
       "put "
       "at least {:g} of their attention on the span.{}",
-      study.source(), cells, retrieval, kRetrievalMass, without_dense(dense));
+      study.source(), cells_in_words(cells), cells_in_words(retrieval), kRetrievalMass, without_dense(dense));
   if (!dense.empty()) std::ranges::move(curves_of(study, {}, true), std::back_inserter(curves));
   figure.data = table_of(curves);
   figure.columns = 2;

@@ -99,6 +99,15 @@ def test_a_few_cells_have_no_one_per_cent(tmp_path):
     assert said[-1].endswith(f"(a deficit of {more:.3g} against {less:.3g} in the worst cell).")
 
 
+def test_formats_of_other_prompts_are_not_compared(tmp_path):
+    paths = [make_study(tmp_path, [f"{label}=kv_cache:{OPTIONS[label]}"], name=label, layers=2, tokens=300,
+                        samples=samples, seed=samples) for samples, label in ((1, "k_fp8"), (2, "v_fp8"))]
+    said = make(paths, tmp_path / "out", "kv_formats")
+    assert len(findings(said)) == 2 and not any("cost" in text for text in findings(said))
+    captions = [figure["caption"] for one in said["experiments"] for figure in one["figures"]]
+    assert captions and all("; 24 to 48 cells (layer, query, head)" in caption for caption in captions)
+
+
 def test_what_it_needs(tmp_path):
     path = make_study(tmp_path, ["exact", "ffd"], "--delta", "5", layers=2, tokens=300, samples=1)
     for experiment in ("kv_formats", "kv_range"):
