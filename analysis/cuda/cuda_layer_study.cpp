@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
-#include <thread>
 
 #include "analysis/cuda/cuda_chunk_study.h"
 #include "analysis/cuda/cuda_layer_memory.h"
@@ -63,9 +62,10 @@ std::size_t memory_of(const DeviceMemoryLimit& limit, const cudaDeviceProp& prop
 class CudaLayerStudy final : public LayerStudy {
  public:
   CudaLayerStudy(const Study& study, int device, const cudaDeviceProp& properties, const DeviceMemoryLimit& memory,
-                 std::span<const Metric> metrics)
+                 std::span<const Metric> metrics, int threads)
       : study_(study),
         metrics_(metrics),
+        threads_(threads),
         device_(device),
         name_(properties.name),
         identity_(digits(properties.uuid)),
@@ -254,7 +254,7 @@ class CudaLayerStudy final : public LayerStudy {
 
   /// Of a layer whose KV heads are not on the device together.
   void upload_amax(const AttentionLayer& layer, float* to) const {
-    const LayerAmax of_layer = layer_amax(layer, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+    const LayerAmax of_layer = layer_amax(layer, threads_);
     std::vector<float> both = of_layer.keys;
     both.insert(both.end(), of_layer.values.begin(), of_layer.values.end());
     ATTEST_CUDA(cudaMemcpyAsync(to, both.data(), both.size() * sizeof(float), cudaMemcpyHostToDevice, computing_));
@@ -335,6 +335,7 @@ class CudaLayerStudy final : public LayerStudy {
 
   const Study& study_;
   const std::span<const Metric> metrics_;
+  const int threads_;
   const int device_;
   const std::string name_, identity_;
   const int multiprocessors_;
@@ -355,12 +356,12 @@ class CudaLayerStudy final : public LayerStudy {
 }  // namespace
 
 std::unique_ptr<LayerStudy> make_cuda_layer_study(const Study& study, int device, const DeviceMemoryLimit& memory,
-                                                  std::span<const Metric> metrics) {
+                                                  std::span<const Metric> metrics, int threads) {
   ATTEST_CUDA(cudaSetDevice(device));
   require_cuda_code(study, metrics);
   cudaDeviceProp properties{};
   ATTEST_CUDA(cudaGetDeviceProperties(&properties, device));
-  return std::make_unique<CudaLayerStudy>(study, device, properties, memory, metrics);
+  return std::make_unique<CudaLayerStudy>(study, device, properties, memory, metrics, threads);
 }
 
 }  // namespace attest

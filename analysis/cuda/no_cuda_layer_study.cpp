@@ -10,8 +10,8 @@ namespace {
 constexpr const char* kNoCuda = "this build has no CUDA: choose --device cpu, or build with ATTEST_CUDA=ON";
 }
 
-std::unique_ptr<LayerStudy> make_cuda_layer_study(const Study&, int, const DeviceMemoryLimit&,
-                                                  std::span<const Metric>) {
+std::unique_ptr<LayerStudy> make_cuda_layer_study(const Study&, int, const DeviceMemoryLimit&, std::span<const Metric>,
+                                                  int) {
   throw UsageError(kNoCuda);
 }
 CudaBandwidth measure_cuda_bandwidth(int) { throw UsageError(kNoCuda); }

@@ -15,7 +15,9 @@ void require_cuda_code(const Study& study, std::span<const Metric> metrics) {
 }
 
 std::unique_ptr<LayerStudy> make_layer_study(const Study& study, const Device& device, int threads, std::size_t place) {
-  if (device.kind == DeviceKind::cuda) return make_cuda_layer_study(study, device.gpus.at(place), device.memory);
+  if (device.kind == DeviceKind::cuda)
+    return make_cuda_layer_study(study, device.gpus.at(place), device.memory, all_metrics(),
+                                 std::max(1, threads / static_cast<int>(device.gpus.size())));
   return make_cpu_layer_study(study, threads);
 }
 

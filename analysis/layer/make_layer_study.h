@@ -9,7 +9,7 @@
 
 namespace attest {
 
-/// For the CPU, where `threads` is used, or the GPU at `place` among those of the device. Throws as
+/// For the CPU, or the GPU at `place` among those of the device, which takes its share of the `threads`. Throws as
 /// make_cuda_layer_study() does.
 std::unique_ptr<LayerStudy> make_layer_study(const Study& study, const Device& device, int threads,
                                              std::size_t place = 0);
