@@ -8,7 +8,6 @@
 #include "analysis/cuda/cuda_layer_chunk.h"
 #include "analysis/cuda/cuda_overflow.h"
 #include "analysis/cuda/cuda_placement.h"
-#include "analysis/metrics/output_fidelity.h"
 #include "analysis/metrics/score_statistics.h"
 #include "kernels/attention/setting_outputs_cuda.h"
 #include "kernels/attention/sinks_cuda.h"
@@ -85,11 +84,9 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk, std::span<const Q
   exact.clock = &setup_.clock;
   exact.statistics = {chunk.take<float>(num_rows), chunk.take<double>(num_rows)};
   exact.outputs = take_outputs(rows, 1, chunk.kv.value_dim, *chunk.arena);
-  const std::vector<int2> spans = disjoint_spans(setup_.layer);
-  exact.spans = {chunk.upload(spans), static_cast<int>(spans.size())};
+  exact.spans = {chunk.upload(setup_.spans), static_cast<int>(setup_.spans.size())};
   exact.num_query_heads = setup_.layer.shape.num_query_heads;
-  const std::vector<double> weights = head_weights(setup_.layer.head_gradient, exact.num_query_heads);
-  if (!weights.empty()) exact.head_weights = chunk.upload(weights);
+  if (!setup_.head_weights.empty()) exact.head_weights = chunk.upload(setup_.head_weights);
   if (!setup_.layer.output_gradient.empty()) exact.output_gradient = chunk.upload(gradients_of(setup_.layer, groups));
   {
     const StageClock::Stage stage(setup_.clock, "scores", chunk.stream, key_bytes(chunk) + 4 * row_tokens(chunk));

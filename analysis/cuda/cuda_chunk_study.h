@@ -31,6 +31,8 @@ class CudaChunkStudy {
     DeviceArena& arena;
     Uploads& uploads;
     CudaResults& results;
+    const std::vector<int2>& spans;           ///< disjoint_spans() of the layer
+    const std::vector<double>& head_weights;  ///< of the layer; empty: it has none
     StageClock& clock;
     cudaStream_t stream;
   };

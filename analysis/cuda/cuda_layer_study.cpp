@@ -14,6 +14,7 @@
 #include "analysis/cuda/cuda_results.h"
 #include "analysis/layer/layer_amax.h"
 #include "analysis/layer/layer_study.h"
+#include "analysis/metrics/output_fidelity.h"
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "dumps/kv_source.h"
@@ -42,6 +43,8 @@ std::string digits(const cudaUUID_t& uuid) {
 /// A layer that was submitted and not yet collected.
 struct Job {
   CudaResults results;
+  std::vector<int2> spans;
+  std::vector<double> head_weights;
   Uploads uploads;
   StageClock clock, copy_clock;
   DeviceBuffer amax;  ///< [2, KV heads] largest magnitudes of keys and values
@@ -162,6 +165,8 @@ class CudaLayerStudy final : public LayerStudy {
 
   void enqueue(const AttentionLayer& layer, Job& job) {
     job.results.begin(study_, metrics_, layer, computing_);
+    job.spans = disjoint_spans(layer);
+    job.head_weights = head_weights(layer.head_gradient, layer.shape.num_query_heads);
     if (layer.in_store)
       enqueue_stored(layer, job);
     else
@@ -246,8 +251,8 @@ class CudaLayerStudy final : public LayerStudy {
     inputs.key_amax = amax;
     inputs.value_amax = amax == nullptr ? nullptr : amax + layer.shape.num_kv_heads;
     if (amax != nullptr && fill_amax) cuda_layer_amax(layer, inputs, amax, computing_);
-    CudaChunkStudy study(
-        {study_, selectors_, layer, inputs, memory_.scratch(), job.uploads, job.results, job.clock, computing_});
+    CudaChunkStudy study({study_, selectors_, layer, inputs, memory_.scratch(), job.uploads, job.results, job.spans,
+                          job.head_weights, job.clock, computing_});
     for (const KvHeadRange& alike : equally_dense(inputs.heads, job.results.layout().selectors))
       enqueue_groups(layer, study, query_groups(layer, alike));
   }

@@ -4,6 +4,8 @@
 #include <thread>
 
 #include "analysis/cuda/cuda_chunk_study.h"
+#include "analysis/cuda/cuda_layer_plan.h"
+#include "analysis/metrics/output_fidelity.h"
 #include "tests/analysis/studies.h"
 #include "tests/kernels/device_cases.h"
 #include "tests/kernels/device_rows.h"
@@ -57,7 +59,8 @@ class ChunkRunner {
                                 from_head(on_.kv.keys, first, shape.head_dim),
                                 from_head(on_.kv.values, first, shape.value_dim),
                                 {first, at_once}};
-      CudaChunkStudy chunks({study_, selectors_, on_.layer, inputs, arena_, uploads_, results_, clock_, gpu_.stream});
+      CudaChunkStudy chunks(
+          {study_, selectors_, on_.layer, inputs, arena_, uploads_, results_, spans_, weights_, clock_, gpu_.stream});
       const std::vector<QueryGroup> all = query_groups(on_.layer, inputs.heads);
       for (std::size_t i = 0; i < all.size(); i += cut.groups)
         chunks.enqueue(std::span(all).subspan(i, std::min(cut.groups, all.size() - i)), cut.lane ? &lane_ : nullptr);
@@ -77,6 +80,8 @@ class ChunkRunner {
   const Study& study_;
   const DeviceLayer& on_;
   Gpu& gpu_;
+  const std::vector<int2> spans_ = disjoint_spans(on_.layer);
+  const std::vector<double> weights_ = head_weights(on_.layer.head_gradient, on_.layer.shape.num_query_heads);
   std::vector<std::shared_ptr<const CudaSelector>> selectors_;
   DeviceArena arena_{std::size_t{1} << 30}, lane_arena_{std::size_t{1} << 30};
   CudaStream lane_stream_;
