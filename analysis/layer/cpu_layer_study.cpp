@@ -43,6 +43,7 @@ class CpuLayerStudy final : public LayerStudy {
     const std::vector<KvHeadBatch> batches = kv_head_batches(layer);
     const bool needs_amax =
         std::ranges::any_of(study_.selectors, [](const auto& s) { return s.selector->needs_amax(); });
+    weights_ = head_weights(layer.head_gradient, layer.shape.num_query_heads);
     amax_ = needs_amax ? layer_amax(layer, static_cast<int>(workspaces_.size())) : LayerAmax();
     try {
       parallel_for(static_cast<int>(workspaces_.size()), batches.size(), [&](int worker, std::size_t i) {
@@ -103,7 +104,6 @@ class CpuLayerStudy final : public LayerStudy {
     for (int r = 0; r < head.rows(); ++r)
       w.rows[static_cast<std::size_t>(r)].keys_lse = w.exact_outputs[static_cast<std::size_t>(r)].lse[0];
     add_sinks(head, w.exact_outputs);
-    const std::vector<double> weights = head_weights(layer.head_gradient, layer.shape.num_query_heads);
     for (int r = 0; r < head.rows(); ++r) {
       const std::int64_t visible = head.row_length(r);
       ExactRow& row = w.rows[static_cast<std::size_t>(r)];
@@ -117,7 +117,7 @@ class CpuLayerStudy final : public LayerStudy {
       row.span_tokens = w.span_tokens[static_cast<std::size_t>(r / head.group)];
       row.sample_has_spans = !layer.spans.empty();
       const int query_head = batch.kv_head * head.group + r % head.group;
-      if (!weights.empty()) row.head_weight = weights[static_cast<std::size_t>(query_head)];
+      if (!weights_.empty()) row.head_weight = weights_[static_cast<std::size_t>(query_head)];
       row.output_gradient = layer.output_gradient_of(batch.first_query + r / head.group, query_head);
       Eigen::Map<Eigen::ArrayXd, Eigen::Aligned64> p(w.probabilities.row(r), visible);
       p = (Eigen::Map<const Eigen::ArrayXd, Eigen::Aligned64>(row.scores.data(), visible) - row.keys_lse).exp();
@@ -242,7 +242,8 @@ class CpuLayerStudy final : public LayerStudy {
   const Study& study_;
   const std::span<const Metric> metrics_;
   std::vector<Workspace> workspaces_;
-  LayerAmax amax_;  ///< of the layer that is studied
+  LayerAmax amax_;               ///< of the layer that is studied
+  std::vector<double> weights_;  ///< of its heads; empty: it has none
 };
 
 }  // namespace
