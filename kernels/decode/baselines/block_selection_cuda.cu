@@ -223,6 +223,9 @@ void cuda_select_top_k(const ExactCache& cache, int sub_block, const float* maxi
 void cuda_select_top_delta(const ExactCache& cache, int sub_block, const float* head_maxima, const TopDeltaRule& rule,
                            const BlockSelection& selection, cudaStream_t stream) {
   check_exact_cache(cache, sub_block);
+  if (rule.sink_blocks < 0 || rule.local_blocks < 0)
+    throw InputError("decode kernel: expected at least 0 sink and local blocks, found " +
+                     std::to_string(rule.sink_blocks) + " and " + std::to_string(rule.local_blocks));
   const SubBlocks blocks(cache, sub_block);
   clear_counts(cache, selection, stream);
   top_delta_kernel<<<grid_of(cache, blocks), kSelectionThreads, 0, stream>>>(cache, blocks, head_maxima, rule,

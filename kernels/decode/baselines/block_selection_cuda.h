@@ -25,8 +25,8 @@ void cuda_select_top_k(const ExactCache& cache, int sub_block, const float* maxi
                        const BlockSelection& selection, cudaStream_t stream);
 
 struct TopDeltaRule {
-  const float* delta = nullptr;  ///< [Hkv] on the device, natural-log units; infinity keeps everything
-  int sink_blocks = 1, local_blocks = 1;
+  const float* delta = nullptr;           ///< [Hkv] on the device, natural-log units; infinity keeps everything
+  int sink_blocks = 1, local_blocks = 1;  ///< at least 0; without any, all is kept
 };
 /// Sub-blocks with a head whose maximum, of head_maxima [pairs, max_sub_blocks, G], is at least m - delta; m is the
 /// head's largest over the first sink_blocks and the last local_blocks full blocks. One launch.

@@ -254,6 +254,8 @@ TEST(BlockSelectionOptions, AreChecked) {
   EXPECT_THROW(cuda_select_top_p(on, 128, nullptr, 0, nullptr, {}, nullptr), InputError);
   EXPECT_THROW(cuda_select_top_p(on, 128, nullptr, 1.01, nullptr, {}, nullptr), InputError);
   EXPECT_THROW(cuda_select_top_delta(on, 24, nullptr, {}, {}, nullptr), InputError);
+  EXPECT_THROW(cuda_select_top_delta(on, 128, nullptr, {.sink_blocks = -1}, {}, nullptr), InputError);
+  EXPECT_THROW(cuda_select_top_delta(on, 128, nullptr, {.local_blocks = -1}, {}, nullptr), InputError);
 }
 
 }  // namespace
