@@ -2,6 +2,7 @@
 // sums of exp(s - max).
 #include "analysis/metrics/rows_cuda.h"
 #include "analysis/metrics/score_statistics.h"
+#include "kernels/attention/sinks.cuh"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 
@@ -78,8 +79,8 @@ __global__ void __launch_bounds__(kStatisticsThreads)
   statistics.weight[row] = weight;
   double lse = keys_lse;
   if (rows.sink != nullptr) {
-    const double sink = rows.sink[row], maximum = fmax(keys_lse, sink);
-    lse = maximum + log(exp(keys_lse - maximum) + exp(sink - maximum));
+    const double sink = rows.sink[row];
+    lse = lse_with_sink(keys_lse, sink);
     out.sink_mass[cell] = static_cast<float>(exp(sink - lse));
   }
   out.lse[cell] = static_cast<float>(lse);

@@ -1,4 +1,5 @@
 // Learned sinks on the device. One block per (row, setting).
+#include "kernels/attention/sinks.cuh"
 #include "kernels/attention/sinks_cuda.h"
 #include "kernels/device/cuda_check.h"
 
@@ -10,8 +11,7 @@ constexpr int kSinksThreads = 128;
 __global__ void __launch_bounds__(kSinksThreads) add_sinks_kernel(DeviceRows rows, DeviceOutputs outputs) {
   const int row = blockIdx.x;
   const std::int64_t cell = static_cast<std::int64_t>(row) * outputs.num_settings + blockIdx.y;
-  const double before = outputs.lse[cell], maximum = fmax(before, static_cast<double>(rows.sink[row]));
-  const double lse = maximum + log(exp(before - maximum) + exp(rows.sink[row] - maximum)), share = exp(before - lse);
+  const double before = outputs.lse[cell], lse = lse_with_sink(before, rows.sink[row]), share = exp(before - lse);
   float* output = outputs.output + cell * outputs.value_dim;
   for (int d = threadIdx.x; d < outputs.value_dim; d += kSinksThreads)
     output[d] = static_cast<float>(share * output[d]);
