@@ -1,6 +1,7 @@
 // Kernels that scatter values from a chunk's rows to the cells of the results.
 #include "analysis/cuda/cuda_placement.h"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/not_defined.cuh"
 
 namespace attest {
 namespace {
@@ -20,7 +21,7 @@ __global__ void setting_values_kernel(DeviceRows rows, const float* values, Sett
 
 __global__ void undefined_kernel(float* values, std::int64_t count) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kPlacementThreads + threadIdx.x;
-  if (i < count) values[i] = __int_as_float(0x7FC00000);
+  if (i < count) values[i] = not_defined();
 }
 
 unsigned blocks_for(std::int64_t count) {

@@ -14,6 +14,7 @@
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/first_where.cuh"
 #include "kernels/device/multiprocessor.h"
+#include "kernels/device/not_defined.cuh"
 
 namespace attest {
 namespace {
@@ -182,8 +183,7 @@ __global__ void __launch_bounds__(kKeptSetThreads)
   } else if (family == 1) {
     std::uint32_t dropped = h.largest[settings];
     for (int i = settings; i-- > 0;) {
-      out.dropped_gap[offsets.at(rows, index, i)] =
-          dropped == 0 ? __int_as_float(0x7FC00000) : row.max - from_ordered_bits(dropped);
+      out.dropped_gap[offsets.at(rows, index, i)] = dropped == 0 ? not_defined() : row.max - from_ordered_bits(dropped);
       dropped = ::max(dropped, h.largest[i]);
     }
   } else if (family == 2) {
@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(kKeptSetThreads)
       const std::int64_t at = offsets.at(rows, index, i);
       out.span_keep[at] = ratio(kept += h.spans[i], total);
       mass += h.span_mass[i];
-      out.span_mass_kept[at] = total > 0 ? mass_of(mass) : __int_as_float(0x7FC00000);
+      out.span_mass_kept[at] = total > 0 ? mass_of(mass) : not_defined();
     }
   }
 }

@@ -4,6 +4,7 @@
 #include "analysis/metrics/rows_cuda.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/not_defined.cuh"
 
 namespace attest {
 namespace {
@@ -21,7 +22,7 @@ struct OutputArrays {
 /// 1 if both are zero vectors, NaN if one is.
 __device__ float cosine_of(double dot, double square_a, double square_b) {
   if (square_a == 0 && square_b == 0) return 1;
-  if (square_a == 0 || square_b == 0) return __int_as_float(0x7FC00000);
+  if (square_a == 0 || square_b == 0) return not_defined();
   return static_cast<float>(dot / (sqrt(square_a) * sqrt(square_b)));
 }
 
@@ -29,7 +30,7 @@ __global__ void __launch_bounds__(kOutputThreads)
     output_fidelity_kernel(DeviceRows rows, DeviceOutputs outputs, DeviceOutputs exact, SettingOffsets offsets,
                            const double* weights, int num_query_heads, const float* gradients, OutputArrays out) {
   const int row = blockIdx.x, lane = threadIdx.x % 32, value_dim = exact.value_dim;
-  const float kMaxError = __int_as_float(0x7F7FFFFF), kUndefined = __int_as_float(0x7FC00000);
+  const float kMaxError = __int_as_float(0x7F7FFFFF);
   const float* o = exact.output + static_cast<std::int64_t>(row) * value_dim;
   for (int i = static_cast<int>(threadIdx.x) / 32; i < offsets.count; i += kOutputThreads / 32) {
     const std::int64_t cell = static_cast<std::int64_t>(row) * offsets.count + i;
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(kOutputThreads)
     const std::int64_t at = offsets.at(rows, row, i);
     out.recall[at] = cosine_of(dot, square, exact_square);
     out.output_error[at] =
-        exact_square > 0 ? fminf(static_cast<float>(sqrt(difference / exact_square)), kMaxError) : kUndefined;
+        exact_square > 0 ? fminf(static_cast<float>(sqrt(difference / exact_square)), kMaxError) : not_defined();
     if (out.weighted_error != nullptr)
       out.weighted_error[at] =
           fminf(static_cast<float>(weights[rows.cell[row] % num_query_heads] * sqrt(difference)), kMaxError);

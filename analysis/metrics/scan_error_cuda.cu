@@ -6,6 +6,7 @@
 #include "analysis/metrics/scan_error.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/not_defined.cuh"
 #include "kernels/device/octet.cuh"
 
 namespace attest {
@@ -123,18 +124,18 @@ __global__ void __launch_bounds__(kScanErrorThreads)
   if (out.tail != nullptr) tails.write(count, cell, num_lambdas, 0, ints, out);
   reduce(s, doubles, floats);
   if (threadIdx.x != 0) return;
-  const float undefined = __int_as_float(0x7FC00000);
   const double n = count, xx = fmax(0.0, s.aa - s.a * s.a / n), yy = fmax(0.0, s.bb - s.b * s.b / n),
                xy = s.ab - s.a * s.b / n;
   // Differences below 1e-23 have no square in float32.
   const bool constant = s.min_a == s.max_a || s.min_b == s.max_b || xx == 0 || yy == 0;
   const double mean = s.e / n;
   const bool finite = s.max * 0 == 0;
-  out.pearson[cell] = count == 0 || constant || !finite ? undefined : static_cast<float>(xy / (sqrt(xx) * sqrt(yy)));
+  out.pearson[cell] =
+      count == 0 || constant || !finite ? not_defined() : static_cast<float>(xy / (sqrt(xx) * sqrt(yy)));
   if (out.mean == nullptr) return;
-  out.mean[cell] = count == 0 ? undefined : static_cast<float>(e0 + mean);
-  out.std[cell] = count == 0 || !finite ? undefined : static_cast<float>(sqrt(fmax(0.0, s.ee / n - mean * mean)));
-  out.max[cell] = count == 0 ? undefined : s.max;
+  out.mean[cell] = count == 0 ? not_defined() : static_cast<float>(e0 + mean);
+  out.std[cell] = count == 0 || !finite ? not_defined() : static_cast<float>(sqrt(fmax(0.0, s.ee / n - mean * mean)));
+  out.max[cell] = count == 0 ? not_defined() : s.max;
 }
 
 /// Tails of lambdas [first, first + kLambdas).

@@ -5,6 +5,7 @@
 #include "kernels/attention/sinks.cuh"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/not_defined.cuh"
 
 namespace attest {
 namespace {
@@ -73,7 +74,6 @@ __global__ void __launch_bounds__(kStatisticsThreads)
   span_tokens = block_reduce(span_tokens, counts, Plus{});
 
   if (threadIdx.x != 0) return;
-  const float undefined = __int_as_float(0x7FC00000);
   const double mean = sum / length;
   statistics.max[row] = max;
   statistics.weight[row] = weight;
@@ -84,10 +84,10 @@ __global__ void __launch_bounds__(kStatisticsThreads)
     out.sink_mass[cell] = static_cast<float>(exp(sink - lse));
   }
   out.lse[cell] = static_cast<float>(lse);
-  out.top1_top2_gap[cell] = length < 2 ? undefined : max - second;
+  out.top1_top2_gap[cell] = length < 2 ? not_defined() : max - second;
   out.score_std[cell] = static_cast<float>(sqrt(fmax(0.0, squares / length - mean * mean)));
   out.entropy[cell] = static_cast<float>(log(weight) + weighted_gap / weight);
-  if (out.span_mass != nullptr) out.span_mass[cell] = span_tokens > 0 ? static_cast<float>(on_spans) : undefined;
+  if (out.span_mass != nullptr) out.span_mass[cell] = span_tokens > 0 ? static_cast<float>(on_spans) : not_defined();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/device/block_reduce.cuh"
+#include "kernels/device/not_defined.cuh"
 
 namespace attest {
 
@@ -26,7 +27,7 @@ struct RankSums {
 
   /// NaN if either set is constant.
   __device__ float rho() const {
-    if (squares == 0 || exact_squares == 0) return __int_as_float(0x7FC00000);
+    if (squares == 0 || exact_squares == 0) return not_defined();
     return static_cast<float>(static_cast<double>(products) /
                               (sqrt(static_cast<double>(squares)) * sqrt(static_cast<double>(exact_squares))));
   }

@@ -1,6 +1,7 @@
 // Token levels from item levels, and shares of kept items, on the device.
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/fill_rows.cuh"
+#include "kernels/device/not_defined.cuh"
 #include "kernels/rank/token_levels_cuda.h"
 
 namespace attest {
@@ -35,7 +36,7 @@ __global__ void shares_kernel(RaggedRows<const Level> levels, int num_settings, 
   for (int i = 0; i < num_settings; ++i) {
     kept += entering[i];
     shares[static_cast<std::int64_t>(row) * num_settings + i] =
-        count > 0 ? static_cast<float>(static_cast<double>(kept) / count) : __int_as_float(0x7FC00000);
+        count > 0 ? static_cast<float>(static_cast<double>(kept) / count) : not_defined();
   }
 }
 

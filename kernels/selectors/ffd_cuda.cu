@@ -4,6 +4,7 @@
 
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/not_defined.cuh"
 #include "kernels/quantize/ranges_cuda.h"
 #include "kernels/rank/entry_levels_cuda.h"
 #include "kernels/rank/group_policy_cuda.h"
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(kPeakThreads) pseudo_max_kernel(PseudoMaxTask 
   __shared__ float shared[32];
   const int row = blockIdx.x, parts = task.estimate.counts[row];
   const float *estimate = task.estimate.row(row), *exact = task.exact.row(row);
-  const float lowest = -__int_as_float(0x7F800000), undefined = __int_as_float(0x7FC00000);
+  const float lowest = -__int_as_float(0x7F800000);
   float all = lowest, all_exact = lowest, boundary = lowest, boundary_exact = lowest;
   for (int c = threadIdx.x; c < parts; c += kPeakThreads) {
     all = fmaxf(all, estimate[c]);
@@ -63,9 +64,9 @@ __global__ void __launch_bounds__(kPeakThreads) pseudo_max_kernel(PseudoMaxTask 
   }
   task.largest[row] = all;
   const bool defined = parts > 0;
-  task.gap_exact[row] = defined ? all_exact - boundary_exact : undefined;
-  task.gap_thumbnail[row] = defined && !task.scans_exactly ? all_exact - boundary : undefined;
-  task.gap_all[row] = defined ? task.exact_max[row] - boundary_exact : undefined;
+  task.gap_exact[row] = defined ? all_exact - boundary_exact : not_defined();
+  task.gap_thumbnail[row] = defined && !task.scans_exactly ? all_exact - boundary : not_defined();
+  task.gap_all[row] = defined ? task.exact_max[row] - boundary_exact : not_defined();
 }
 
 class CudaFfd final : public CudaSelector, FfdOptions {
