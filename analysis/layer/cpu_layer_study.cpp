@@ -2,7 +2,6 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/layer/kv_head_buffers.h"
 #include "analysis/layer/layer_amax.h"

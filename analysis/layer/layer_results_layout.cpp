@@ -2,9 +2,9 @@
 #include "analysis/layer/layer_results_layout.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "dumps/token_spans.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {
@@ -88,8 +88,8 @@ LayerResults LayerResultsLayout::undefined() const {
   const auto all = [](const std::vector<ResultArray>& arrays) {
     std::vector<MetricValues> out;
     for (const ResultArray& array : arrays)
-      out.push_back({std::string(array.info.name), array.info.axes,
-                     std::vector<float>(array.size, std::numeric_limits<float>::quiet_NaN())});
+      out.push_back(
+          {std::string(array.info.name), array.info.axes, std::vector<float>(array.size, static_cast<float>(kNaN))});
     return out;
   };
   LayerResults out;

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/base/not_defined.h"
+
 namespace attest {
 namespace {
 
-constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLowest = -std::numeric_limits<double>::infinity();
 
 /// Bins 0 .. S; bin S counts tokens that no setting keeps. prefix()[i] is the sum of bins 0 .. i: the tokens that
@@ -99,7 +100,7 @@ void collect_span_tokens(const SelectorRow& row, KeptTotals& totals) {
 }
 
 void divide(const std::vector<double>& numerators, double denominator, std::span<double> out) {
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = denominator > 0 ? numerators[i] / denominator : kUndefined;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = denominator > 0 ? numerators[i] / denominator : kNaN;
 }
 
 }  // namespace
@@ -141,7 +142,7 @@ void missed_salient_mass(const SelectorRow& row, std::span<double> out) {
 
 void dropped_gap(const SelectorRow& row, std::span<double> out) {
   for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = kept_totals(row).dropped_max[i] == kLowest ? kUndefined : row.exact->max - kept_totals(row).dropped_max[i];
+    out[i] = kept_totals(row).dropped_max[i] == kLowest ? kNaN : row.exact->max - kept_totals(row).dropped_max[i];
 }
 
 void span_keep(const SelectorRow& row, std::span<double> out) {
@@ -150,7 +151,7 @@ void span_keep(const SelectorRow& row, std::span<double> out) {
 
 void span_mass_kept(const SelectorRow& row, std::span<double> out) {
   for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = row.exact->span_tokens.empty() ? kUndefined : kept_totals(row).span_kept_mass[i];
+    out[i] = row.exact->span_tokens.empty() ? kNaN : kept_totals(row).span_kept_mass[i];
 }
 
 }  // namespace attest

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/base/lane_sum.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 
@@ -23,7 +24,7 @@ double squared_difference(const SelectorRow& row, int setting) {
 
 double cosine(double dot, double square_a, double square_b) {
   if (square_a == 0 && square_b == 0) return 1;
-  if (square_a == 0 || square_b == 0) return std::numeric_limits<double>::quiet_NaN();
+  if (square_a == 0 || square_b == 0) return kNaN;
   return dot / (std::sqrt(square_a) * std::sqrt(square_b));
 }
 
@@ -45,8 +46,7 @@ void output_error(const SelectorRow& row, std::span<double> out) {
   const double square = lane_sum(o.size(), [&](std::size_t d) { return o[d] * o[d]; });
   for (int i = 0; i < row.num_settings; ++i) {
     const double difference = squared_difference(row, i);
-    out[static_cast<std::size_t>(i)] =
-        square > 0 ? std::min(std::sqrt(difference / square), kMaxError) : std::numeric_limits<double>::quiet_NaN();
+    out[static_cast<std::size_t>(i)] = square > 0 ? std::min(std::sqrt(difference / square), kMaxError) : kNaN;
   }
 }
 

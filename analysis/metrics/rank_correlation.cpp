@@ -1,9 +1,8 @@
 // Rank correlation over tokens and over block maxima, on the CPU.
 #include "analysis/metrics/rank_correlation.h"
 
-#include <limits>
-
 #include "kernels/base/lane_sum.h"
+#include "kernels/base/not_defined.h"
 #include "kernels/rank/rank_correlation.h"
 
 namespace attest {
@@ -18,7 +17,7 @@ std::vector<double> block_maxima(std::span<const double> scores, std::size_t blo
 
 double spearman_of_blocks(const SelectorRow& row, std::size_t block) {
   const std::size_t covered = row.estimate.size();
-  if (covered / block < 2) return std::numeric_limits<double>::quiet_NaN();
+  if (covered / block < 2) return kNaN;
   return spearman(block_maxima(row.estimate, block), block_maxima(row.exact->scores.first(covered), block));
 }
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "kernels/base/lane_sum.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 
@@ -18,10 +18,10 @@ constexpr std::size_t kAtOnce = 1024;
 ScanErrors measure(const SelectorRow& row) {
   const std::size_t n = row.estimate.size();
   ScanErrors errors;
-  errors.tail.assign(row.lambdas.size(), std::numeric_limits<double>::quiet_NaN());
+  errors.tail.assign(row.lambdas.size(), kNaN);
   errors.lower_tail = errors.tail;
   if (n == 0) {
-    errors.mean = errors.std = errors.max = std::numeric_limits<double>::quiet_NaN();
+    errors.mean = errors.std = errors.max = kNaN;
     return errors;
   }
   const auto count = static_cast<double>(n);

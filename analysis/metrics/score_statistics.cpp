@@ -2,16 +2,16 @@
 #include "analysis/metrics/score_statistics.h"
 
 #include <cmath>
-#include <limits>
 
 #include "kernels/base/lane_sum.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 
 double lse(const ExactRow& row) { return row.lse; }
 
 double top1_top2_gap(const ExactRow& row) {
-  if (row.order.size() < 2) return std::numeric_limits<double>::quiet_NaN();
+  if (row.order.size() < 2) return kNaN;
   return row.scores[row.order[0]] - row.scores[row.order[1]];
 }
 
@@ -29,14 +29,12 @@ double entropy(const ExactRow& row) {
 }
 
 double span_mass(const ExactRow& row) {
-  if (row.span_tokens.empty()) return std::numeric_limits<double>::quiet_NaN();
+  if (row.span_tokens.empty()) return kNaN;
   double mass = 0;
   for (std::uint32_t j : row.span_tokens) mass += row.probabilities[j];
   return mass;
 }
 
-double sink_mass(const ExactRow& row) {
-  return row.sink ? std::exp(*row.sink - row.lse) : std::numeric_limits<double>::quiet_NaN();
-}
+double sink_mass(const ExactRow& row) { return row.sink ? std::exp(*row.sink - row.lse) : kNaN; }
 
 }  // namespace attest

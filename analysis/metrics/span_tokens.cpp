@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <limits>
+
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {
 
-constexpr float kUndefined = std::numeric_limits<float>::quiet_NaN();
+constexpr float kUndefined = static_cast<float>(kNaN);
 
 }  // namespace
 

@@ -8,11 +8,11 @@
 #include <optional>
 
 #include "analysis/outcomes/outcome_join.h"
-#include "analysis/statistics/not_defined.h"
 #include "analysis/study/selector_options.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

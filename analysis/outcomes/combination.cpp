@@ -10,8 +10,8 @@
 #include <random>
 
 #include "analysis/statistics/logistic.h"
-#include "analysis/statistics/not_defined.h"
 #include "analysis/statistics/shuffle.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

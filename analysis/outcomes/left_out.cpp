@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "analysis/outcomes/combination.h"
-#include "analysis/statistics/not_defined.h"
 #include "analysis/statistics/quantile.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/parallel_for.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

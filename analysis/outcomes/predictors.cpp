@@ -14,10 +14,10 @@
 #include "analysis/statistics/metric_statistic.h"
 #include "analysis/statistics/model_cells.h"
 #include "analysis/statistics/model_span_lost.h"
-#include "analysis/statistics/not_defined.h"
 #include "analysis/statistics/span_error.h"
 #include "analysis/validation/prompt_values.h"
 #include "dumps/base/error.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

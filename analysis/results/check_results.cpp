@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "analysis/results/cell_check.h"
 #include "dumps/base/printable.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {
@@ -47,8 +47,8 @@ class Checker {
     const std::string label = selector != nullptr ? selector->label : std::string(kScoresGroup);
     MetricCheck& found = found_[{i ? *i + 1 : 0, metric}];
     if (found.metric.empty()) {
-      constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-      found = {.label = label, .metric = metric, .minimum = kNaN, .maximum = kNaN, .first_bad = {}};
+      constexpr auto kNothing = static_cast<float>(kNaN);
+      found = {.label = label, .metric = metric, .minimum = kNothing, .maximum = kNothing, .first_bad = {}};
     }
     const MetricArray array =
         *(i ? results_.read(d, s, *i, metric, ReadCells::all) : results_.read_scores(d, s, metric, ReadCells::all));

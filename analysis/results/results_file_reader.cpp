@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <cmath>
-#include <limits>
 #include <map>
 #include <span>
 
@@ -18,6 +17,7 @@
 #include "dumps/base/json_packed.h"
 #include "dumps/base/printable.h"
 #include "dumps/hdf5/guarded_child.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {
@@ -87,7 +87,7 @@ bool same(const StudySelector& a, const StudySelector& b) {
 double salient_delta_of(const std::string& manifest) {
   const Json document = parsed_json(manifest).value_or(nullptr);
   const Json& delta = document["configuration"]["salient_delta"];
-  return delta.is_number() ? delta.number() : std::numeric_limits<double>::quiet_NaN();
+  return delta.is_number() ? delta.number() : kNaN;
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <functional>
 #include <future>
-#include <limits>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -21,6 +20,7 @@
 #include "dumps/base/error.h"
 #include "dumps/format/format_names.h"
 #include "dumps/hdf5/writer.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {
@@ -206,7 +206,7 @@ struct ResultsWriter::State {
       const std::vector<std::string> axes = labels_of(metric.axes);
       group.metrics.emplace(
           metric.name, file.create_rows<float>(*at, metric.name, extent_of(*of.dump, *of.sample, selector, metric.axes),
-                                               std::numeric_limits<float>::quiet_NaN(), axes, group.scales_of(axes)));
+                                               static_cast<float>(kNaN), axes, group.scales_of(axes)));
     }
   }
 
@@ -293,9 +293,9 @@ struct ResultsWriter::State {
         group.of_model.try_emplace(metric.info.name, metric.sum, of.sample->layers.size(), queries, settings, margin);
     if (is_new) {
       const std::vector<std::string> axes{"query", "setting"};
-      group.metrics.emplace(
-          name, file.create_rows<float>(open_group(of, &study.selectors[i]), name, {queries, settings},
-                                        std::numeric_limits<float>::quiet_NaN(), axes, group.scales_of(axes)));
+      group.metrics.emplace(name,
+                            file.create_rows<float>(open_group(of, &study.selectors[i]), name, {queries, settings},
+                                                    static_cast<float>(kNaN), axes, group.scales_of(axes)));
     }
     if (!sum->second.add(y, found->values)) return;
     const std::vector<float> sums = sum->second.take();
@@ -313,7 +313,7 @@ struct ResultsWriter::State {
     std::vector<float> undefined;
     const auto fill_group = [&](GroupData& group) {
       for (auto& [name, rows] : group.metrics) {
-        undefined.resize(rows.places.row_bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
+        undefined.resize(rows.places.row_bytes / sizeof(float), static_cast<float>(kNaN));
         fill_missing(rows, std::as_bytes(std::span(undefined)));
       }
     };

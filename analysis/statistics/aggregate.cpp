@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "analysis/statistics/not_defined.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/statistics/not_defined.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

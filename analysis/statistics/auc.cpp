@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "analysis/statistics/not_defined.h"
 #include "analysis/statistics/quantile.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

@@ -12,11 +12,11 @@
 #include "analysis/metrics/metric.h"
 #include "analysis/statistics/ladder.h"
 #include "analysis/statistics/model_cells.h"
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
 #include "dumps/base/text_parts.h"
+#include "kernels/base/not_defined.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "analysis/statistics/not_defined.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 

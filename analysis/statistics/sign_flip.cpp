@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "analysis/statistics/not_defined.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "analysis/results/axes.h"
 #include "analysis/statistics/aggregate.h"
-#include "analysis/statistics/not_defined.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

@@ -13,6 +13,7 @@
 #include <map>
 
 #include "analysis/torch/torch_peer_ops.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {
@@ -54,8 +55,7 @@ class Arrays {
     auto [slot, fresh] = index_.try_emplace(name, out_.size());
     if (fresh)
       out_.push_back(
-          {name, axes,
-           std::vector<float>(static_cast<size_t>(queries_ * heads * items), std::numeric_limits<float>::quiet_NaN())});
+          {name, axes, std::vector<float>(static_cast<size_t>(queries_ * heads * items), static_cast<float>(kNaN))});
     float* cells = out_[slot->second].values.data();
     for (int64_t h = 0; h < heads; ++h) cells[(query * heads + h) * items + item] = host.const_data_ptr<float>()[h];
   }
@@ -253,8 +253,7 @@ class TorchPeer {
       put("missed_salient_mass", (query.probabilities * salient.logical_and(~kept.mask)).sum(-1));
     }
     const Tensor dropped = query.scores.masked_fill(kept.mask, -kInf).amax(-1);
-    put("dropped_gap",
-        at::where(dropped == -kInf, std::numeric_limits<double>::quiet_NaN(), query.max.squeeze(-1) - dropped));
+    put("dropped_gap", at::where(dropped == -kInf, kNaN, query.max.squeeze(-1) - dropped));
     const Tensor any = kept.mask.any(1).sum(-1);
     Tensor bytes = kept.io_fixed + kept.io_per_token * (any - kept.io_free);
     if (kept.io_fixed_per_head.defined()) bytes = bytes + kept.io_fixed_per_head;

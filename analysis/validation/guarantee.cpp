@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/statistics/not_defined.h"
 #include "analysis/validation/guarantee_tests.h"
 #include "dumps/base/error.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

@@ -1,8 +1,6 @@
 // What a guarantee takes: how many prompts, which value of a target.
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <limits>
 
 #include "analysis/statistics/mean_bound.h"
 #include "analysis/validation/guarantee.h"

@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "analysis/statistics/model_cells.h"
-#include "analysis/statistics/not_defined.h"
 #include "analysis/statistics/paired_cells.h"
 #include "dumps/base/parallel_for.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

@@ -9,10 +9,10 @@
 #include <map>
 #include <random>
 
-#include "analysis/statistics/not_defined.h"
 #include "analysis/statistics/shuffle.h"
 #include "dumps/base/error.h"
 #include "dumps/base/parallel_for.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

@@ -8,10 +8,10 @@
 #include <optional>
 
 #include "analysis/statistics/model_cells.h"
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/parallel_for.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

@@ -9,10 +9,10 @@
 #include <map>
 #include <numeric>
 
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 
+#include "kernels/base/not_defined.h"
 namespace attest {
 namespace {
 

@@ -9,12 +9,12 @@
 #include <set>
 
 #include "analysis/statistics/holm.h"
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/json.h"
 #include "dumps/base/ordered_pipeline.h"
 #include "dumps/base/parallel_for.h"
 #include "experiments/compare/comparison_plan.h"
 #include "experiments/compare/prompt_differences.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

@@ -5,11 +5,11 @@
 #include <limits>
 #include <sstream>
 
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/json.h"
 #include "dumps/base/json_numbers.h"
 #include "experiments/compare/comparison_formats.h"
 #include "experiments/compare/comparison_sentences.h"
+#include "kernels/base/not_defined.h"
 #include "plots/table.h"
 
 namespace attest {

@@ -9,9 +9,9 @@
 #include <set>
 #include <span>
 
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "analysis/outcomes/left_out.h"
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/parallel_for.h"
 #include "experiments/study_view/words.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "analysis/outcomes/pass_target.h"
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
 #include "experiments/failure_prediction/failure_tables.h"
 #include "experiments/study_view/words.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

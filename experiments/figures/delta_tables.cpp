@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/statistics/not_defined.h"
 #include "experiments/study_view/words.h"
+#include "kernels/base/not_defined.h"
 #include "plots/figure.h"
 
 namespace attest {

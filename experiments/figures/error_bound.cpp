@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/scan_bound_study.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/study_dumps.h"
 #include "experiments/study_view/words.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace error_bound_figure {

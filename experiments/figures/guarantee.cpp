@@ -22,12 +22,12 @@
 #include <optional>
 #include <utility>
 
-#include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/quality_curves.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace guarantee_figure {

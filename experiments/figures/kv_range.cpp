@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/kv_range_study.h"
 #include "experiments/study_view/study_dumps.h"
 #include "experiments/study_view/words.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace kv_range_figure {

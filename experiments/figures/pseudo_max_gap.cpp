@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 
-#include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/words.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace pseudo_max_gap_figure {

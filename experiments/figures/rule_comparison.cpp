@@ -5,13 +5,13 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/matched_rules.h"
 #include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/quality_axes.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace rule_comparison_figure {

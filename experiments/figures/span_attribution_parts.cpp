@@ -7,11 +7,11 @@
 #include <array>
 #include <cmath>
 
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
 #include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/quality_axes.h"
 #include "experiments/study_view/words.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

@@ -6,11 +6,11 @@
 
 #include "analysis/metrics/metric.h"
 #include "analysis/results/axes.h"
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/printable.h"
 #include "experiments/report/report_parts.h"
 #include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/quality_curves.h"
+#include "kernels/base/not_defined.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {

@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 
-#include "analysis/statistics/not_defined.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <span>
 
-#include "analysis/statistics/not_defined.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "analysis/statistics/aggregate.h"
-#include "analysis/statistics/not_defined.h"
 #include "experiments/study_view/model_study.h"
 #include "experiments/study_view/words.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 

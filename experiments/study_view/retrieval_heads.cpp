@@ -7,7 +7,7 @@
 #include <set>
 #include <span>
 
-#include "analysis/statistics/not_defined.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

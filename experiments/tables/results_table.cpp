@@ -12,7 +12,6 @@
 #include "analysis/statistics/aggregate.h"
 #include "analysis/statistics/ladder.h"
 #include "analysis/statistics/model_cells.h"
-#include "analysis/statistics/not_defined.h"
 #include "analysis/study/study.h"
 #include "analysis/study/typed_setting.h"
 #include "dumps/base/error.h"
@@ -22,6 +21,7 @@
 #include "experiments/cli/options/study_choice.h"
 #include "experiments/study_view/model_study.h"
 #include "experiments/tables/cell_groups.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

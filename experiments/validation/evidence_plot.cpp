@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <limits>
 
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
 #include "experiments/study_view/words.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

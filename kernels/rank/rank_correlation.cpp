@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "kernels/base/lane_sum.h"
+#include "kernels/base/not_defined.h"
 #include "kernels/rank/sort_descending.h"
 
 namespace attest {
@@ -59,22 +59,21 @@ void average_ranks(std::span<const double> values, std::span<const std::uint32_t
 }
 
 double pearson(std::span<const double> a, std::span<const double> b) {
-  constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
   // Below it, squares are rounded to multiples of the least double, and r may be anything.
   constexpr double kLeastSquares = 1e-290;
-  if (a.empty()) return kUndefined;
+  if (a.empty()) return kNaN;
   const std::size_t n = a.size();
   const auto constant = [n](std::span<const double> x) {
     for (std::size_t i = 1; i < n; ++i)
       if (x[i] != x[0]) return false;
     return true;
   };
-  if (constant(a) || constant(b)) return kUndefined;
+  if (constant(a) || constant(b)) return kNaN;
   const double mean_a = lane_sum(n, [&](std::size_t i) { return a[i]; }) / static_cast<double>(n);
   const double mean_b = lane_sum(n, [&](std::size_t i) { return b[i]; }) / static_cast<double>(n);
   const double xx = lane_sum(n, [&](std::size_t i) { return (a[i] - mean_a) * (a[i] - mean_a); });
   const double yy = lane_sum(n, [&](std::size_t i) { return (b[i] - mean_b) * (b[i] - mean_b); });
-  if (xx < kLeastSquares || yy < kLeastSquares) return kUndefined;
+  if (xx < kLeastSquares || yy < kLeastSquares) return kNaN;
   const double xy = lane_sum(n, [&](std::size_t i) { return (a[i] - mean_a) * (b[i] - mean_b); });
   return xy / (std::sqrt(xx) * std::sqrt(yy));
 }

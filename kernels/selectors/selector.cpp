@@ -4,11 +4,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
+#include "kernels/base/not_defined.h"
 #include "kernels/rank/sort_descending.h"
 
 namespace attest {
@@ -44,7 +44,6 @@ std::vector<AscendingGrid> ascending_grids(const Selector& selector, const KvHea
 }
 
 void Selection::reset(const KvHead& head, std::span<const MetricInfo> own, int num_settings) {
-  constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
   own_estimate.ranked = stored.ranked = false;
   estimate = nullptr;
   covered.assign(head.visible.begin(), head.visible.end());
@@ -60,11 +59,11 @@ void Selection::reset(const KvHead& head, std::span<const MetricInfo> own, int n
   for (std::size_t m = 0; m < own.size(); ++m) {
     RowMatrix<double>& values = own_metrics[m];
     values.resize(head.rows(), own[m].axes == MetricAxes::query_head_setting ? num_settings : 1);
-    for (std::int64_t r = 0; r < values.rows(); ++r) std::fill_n(values.row(r), values.columns(), kUndefined);
+    for (std::int64_t r = 0; r < values.rows(); ++r) std::fill_n(values.row(r), values.columns(), kNaN);
   }
 }
 
-double Selector::natural_delta(double, const ScoreTransform&) const { return std::numeric_limits<double>::quiet_NaN(); }
+double Selector::natural_delta(double, const ScoreTransform&) const { return kNaN; }
 
 void Selector::finish(OptionReader& reader, int default_dense_layers) {
   dense_layers_ = reader.integer("dense_layers", default_dense_layers, 0, 1 << 20,
@@ -145,8 +144,7 @@ bool Selector::is_dense_layer(int layer, int num_kv_heads) const {
 
 double Selector::setting_shift(int layer, int kv_head) const {
   if (!settings_file_) return 0;
-  return is_dense(layer, kv_head) ? std::numeric_limits<double>::quiet_NaN()
-                                  : settings_file_->settings.at(layer, kv_head).value;
+  return is_dense(layer, kv_head) ? kNaN : settings_file_->settings.at(layer, kv_head).value;
 }
 
 }  // namespace attest

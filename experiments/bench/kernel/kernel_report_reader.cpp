@@ -3,10 +3,10 @@
 #include <limits>
 
 #include "analysis/results/manifest_inputs.h"
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/json_place.h"
 #include "dumps/dump_info.h"
 #include "experiments/bench/kernel/kernel_report.h"
+#include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {

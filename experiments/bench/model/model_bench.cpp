@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "analysis/run/input_hashes.h"
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
 #include "dumps/base/json_place.h"
 #include "dumps/base/printable.h"
@@ -15,6 +14,7 @@
 #include "experiments/bench/kernel/kernel_report.h"
 #include "experiments/bench/kernel/kernel_text.h"
 
+#include "kernels/base/not_defined.h"
 namespace attest {
 namespace {
 

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
 #include "dumps/base/text_parts.h"
+#include "kernels/base/not_defined.h"
 #include "kernels/selectors/options.h"
 
 namespace attest {
