@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -22,11 +21,8 @@
 namespace attest {
 namespace {
 
-/// What is read: lower is cheaper, and less faithful.
-constexpr std::array<std::string_view, 3> kCosts = {"keep_ratio", "io_ratio", "block_keep_ratio"};
-
 Predictor predictor_of(const MetricStatistic& quantity) {
-  const bool cost = std::ranges::count(kCosts, quantity.metric) > 0;
+  const bool cost = quantity.info.is_cost;
   const Metric* metric = find_metric(quantity.stored_metric());
   Predictor predictor{.name = quantity.name(),
                       .high_fails = !cost && quantity.info.better != Better::higher,
@@ -48,8 +44,8 @@ std::vector<MetricStatistic> statistics_of(const std::string& metric) {
     return quantities;
   }
   std::vector<std::string_view> names{"mean"};
-  const bool cost = std::ranges::count(kCosts, metric) > 0;
-  if (mean.info.better != Better::neither) names.push_back(cost || mean.info.better == Better::higher ? "min" : "max");
+  if (mean.info.better != Better::neither)
+    names.push_back(mean.info.is_cost || mean.info.better == Better::higher ? "min" : "max");
   if (metric == "recall") names.push_back("p5");
   for (const std::string_view name : names) quantities.push_back(with_statistic(mean, metric, name));
   return quantities;

@@ -16,9 +16,6 @@ constexpr SummaryColumn kSpanColumns[] = {
     {SummaryColumn::Statistic::min, "min_span_recall", "min"},
 };
 
-/// What a method reads is a number of the whole model: a layer that is left dense is read in full.
-bool is_cost(std::string_view metric) { return metric == "keep_ratio" || metric == "io_ratio"; }
-
 const MetricValues* find(const std::vector<MetricValues>& metrics, std::string_view name) {
   const auto found = std::ranges::find(metrics, name, &MetricValues::name);
   return found == metrics.end() ? nullptr : &*found;
@@ -131,7 +128,7 @@ void SummaryBuilder::add(const LayerResults& layer, std::size_t selector, bool c
   const std::size_t settings = cells.size();
   for (const Metric* metric : metrics_) {
     const MetricValues* values = find(found, metric->info.name);
-    if (values == nullptr || (costs_alone && !is_cost(metric->info.name))) continue;
+    if (values == nullptr || (costs_alone && !metric->info.is_cost)) continue;
     const std::size_t columns = has_settings(values->axes) ? settings : 1;
     RowStatistics statistics(columns);
     for (std::size_t c = 0; c < values->values.size(); c += columns) statistics.add(&values->values[c]);

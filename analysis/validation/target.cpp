@@ -71,9 +71,8 @@ std::optional<double> Target::worst_value() const {
 
 std::optional<double> Target::dense_value() const {
   const auto of = [&](double x) { return quantity.deficit ? 1 - x : x; };
-  for (const char* share : {"keep_ratio", "io_ratio"})
-    if (quantity.metric == share) return of(1);
   const Metric* metric = find_metric(quantity.stored_metric());
+  if (metric != nullptr && metric->info.is_cost) return of(1);
   if (quantity.metric == "span_mass_kept") return std::nullopt;  // all of span_mass, which differs from cell to cell
   if (metric == nullptr || metric->needs.estimate || metric->info.better == Better::neither) return std::nullopt;
   if (metric->info.better == Better::lower) return 0;

@@ -23,10 +23,6 @@ constexpr std::size_t kMaxSampleValues = 4'000'000;
 constexpr std::string_view kCore[] = {"recall", "lse_error", "mass_recall", "keep_ratio"};
 constexpr std::string_view kUseful[] = {"io_ratio", "output_error", "salient_hit_rate"};
 
-/// Metrics of what a selector reads. The other metrics that are better when lower are errors, which differ by orders of
-/// magnitude.
-constexpr std::string_view kCosts[] = {"keep_ratio", "io_ratio", "block_keep_ratio"};
-
 /// Ranks of arrays (MapArray::rank): these, then the order of the metrics.
 enum Tier : int { kAlways, kFirst, kSecond, kSamplesCore, kSamples };
 int rank_of(Tier tier, int metric) { return tier == kAlways ? 0 : 1000 * tier + metric; }
@@ -60,7 +56,8 @@ MapMetric map_metric(const std::string& name, const MetricInfo& info, bool has_s
           .better = better,
           .has_settings = has_settings,
           .is_share = share,
-          .logarithmic = share || (better == Map::lower && !is_in(kCosts, name))};
+          // Errors differ by orders of magnitude.
+          .logarithmic = share || (better == Map::lower && !info.is_cost)};
 }
 
 /// Sum, number and worst of the cells of each place of the map.

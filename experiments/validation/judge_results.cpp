@@ -55,7 +55,7 @@ void check_choice(const PromptSet& set, const ValidationRequest& request) {
   bool any = request.targets.empty();
   for (const Target& target : request.targets) {
     const std::string metric(target.quantity.stored_metric());
-    if (metric.ends_with("keep_ratio") || metric == "io_ratio")
+    if (target.quantity.info.is_cost)
       throw UsageError(
           fmt::format("--target '{}': {} is a cost, which the safest settings have most of, so that no "
                       "setting is chosen by it; {}",

@@ -37,6 +37,7 @@ struct MetricInfo {
   std::string_view definition;  ///< one line; the formula is in the metric's own file
   MetricRange range{};
   std::string_view source{};  ///< where it comes from: a paper's section, or "attest"
+  bool is_cost = false;       ///< what is kept or read, a share of all: lower is cheaper, and less faithful
 };
 
 }  // namespace attest

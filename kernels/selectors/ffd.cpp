@@ -61,7 +61,8 @@ constexpr MetricInfo kOwnMetrics[] = {
      Better::lower,
      "kept sub-blocks over all sub-blocks of the full blocks, after the GQA policy",
      {.min = 0, .max = 1},
-     "Faster Than Flash, Sparsity Analysis"},
+     "Faster Than Flash, Sparsity Analysis",
+     /*is_cost=*/true},
 };
 
 constexpr double kLowest = -std::numeric_limits<double>::infinity();

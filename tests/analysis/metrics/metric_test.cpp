@@ -28,6 +28,20 @@ bool is_taken(std::string_view name) {
          find_model_metric(name) != nullptr;
 }
 
+TEST(Metrics, CostsAreWhatIsKeptOrRead) {
+  std::set<std::string_view> costs;
+  for (const Metric& metric : all_metrics())
+    if (metric.info.is_cost) costs.insert(metric.info.name);
+  EXPECT_EQ(costs, (std::set<std::string_view>{"keep_ratio", "io_ratio"}));
+  costs.clear();
+  for (const SelectorInfo* info : all_selectors()) {
+    const std::string name(info->name);
+    for (const MetricInfo& own : make_selector({name, name, {}})->own_metrics())
+      if (own.is_cost) costs.insert(own.name);
+  }
+  EXPECT_EQ(costs, std::set<std::string_view>{"block_keep_ratio"});
+}
+
 TEST(Metrics, CudaCodeIsAllFunctionsOfTheDevice) {
   const auto of_rows = [](const CudaSelectorRows&, const CudaCells&) {};
   const auto of_sums = [](const CudaLayerSums&) {};
