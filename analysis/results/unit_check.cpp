@@ -9,8 +9,6 @@
 namespace attest {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
 /// Values of a metric in one layer.
 std::size_t value_count(MetricAxes axes, const UnitKey& unit, const Study& study, const StudySelector* selector) {
   const StudyDump& dump = study.dumps[unit.dump];
@@ -58,8 +56,8 @@ bool belongs_to(const LayerResults& results, const UnitKey& unit, const Study& s
   return true;
 }
 
-std::size_t max_unit_bytes(const UnitKey& unit, const Study& study) {
-  std::size_t bytes = 64 * kMiB;  // names, sizes, and the hashes of a dump of 4 TiB
+std::size_t max_value_bytes(const UnitKey& unit, const Study& study) {
+  std::size_t bytes = 0;
   const auto add = [&](const StudySelector* selector) {
     for (const MetricInfo& info : possible_metrics(selector))
       bytes += sizeof(float) * value_count(info.axes, unit, study, selector);
@@ -67,6 +65,11 @@ std::size_t max_unit_bytes(const UnitKey& unit, const Study& study) {
   add(nullptr);
   for (const StudySelector& selector : study.selectors) add(&selector);
   return bytes;
+}
+
+std::size_t max_unit_bytes(const UnitKey& unit, const Study& study) {
+  constexpr std::size_t kRest = std::size_t{64} << 20;  // names, sizes, and the hashes of a dump of 4 TiB
+  return kRest + max_value_bytes(unit, study);
 }
 
 }  // namespace attest

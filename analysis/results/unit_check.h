@@ -12,6 +12,8 @@ namespace attest {
 /// table or its own, each once and of the right size.
 bool belongs_to(const LayerResults& results, const UnitKey& unit, const Study& study);
 
+/// Bytes of all values that this unit can have.
+std::size_t max_value_bytes(const UnitKey& unit, const Study& study);
 /// More bytes than a file of this unit can have.
 std::size_t max_unit_bytes(const UnitKey& unit, const Study& study);
 

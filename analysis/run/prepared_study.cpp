@@ -10,8 +10,7 @@
 #include <utility>
 
 #include "analysis/layer/make_layer_study.h"
-#include "analysis/metrics/metric.h"
-#include "analysis/results/axes.h"
+#include "analysis/results/unit_check.h"
 #include "analysis/run/estimate_inputs.h"
 #include "analysis/run/stream_study.h"
 #include "analysis/study/absent_layers.h"
@@ -77,23 +76,14 @@ void choose_device(const Study& study, RunOptions& options, const StudyObserver&
 
 /// Refuses layers that, with their results, take more memory than was allowed, before the first of them is studied.
 void check_memory(const Study& study, const StudyPlan& plan, const std::vector<DumpReader>& readers) {
-  std::uint64_t per_cell = 0, settings_of_all = 0;
-  const auto add = [&](std::uint64_t settings) {
-    for (const Metric& metric : all_metrics())
-      per_cell += sizeof(float) * (has_settings(metric.info.axes) ? settings : 1);
-  };
-  for (const StudySelector& selector : study.selectors) {
-    add(selector.grid.size());
-    settings_of_all += selector.grid.size();
-  }
   constexpr std::uint64_t kCopies = 2;  // of results: being computed, being stored
+  std::uint64_t bytes = 0;
+  const UnitKey* sample = nullptr;  // whose layers have as many values each
   for (const UnitKey& unit : plan.units) {
-    const StudyDump& dump = study.dumps[unit.dump];
-    const StudySample& sample = dump.samples[unit.sample];
-    const std::uint64_t queries = sample.query_positions.size(), tokens = sample.span_tokens.size();
-    const std::uint64_t cells = queries * static_cast<std::uint64_t>(dump.shape.num_query_heads);
-    readers[unit.dump].check_memory(plan.places[unit.dump][unit.sample].index, unit.layer,
-                                    kCopies * (per_cell * cells + sizeof(float) * settings_of_all * queries * tokens));
+    if (sample == nullptr || sample->dump != unit.dump || sample->sample != unit.sample)
+      bytes = kCopies * max_value_bytes(unit, study);
+    sample = &unit;
+    readers[unit.dump].check_memory(plan.places[unit.dump][unit.sample].index, unit.layer, bytes);
   }
 }
 
