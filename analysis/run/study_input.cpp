@@ -6,7 +6,6 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "analysis/run/input_hashes.h"
@@ -24,7 +23,7 @@ std::string modified(const InputStatus& status) {
       std::chrono::duration_cast<std::chrono::system_clock::duration>(std::chrono::nanoseconds(status.modified_ns))));
 }
 
-FoundInput compare(const std::string& path, const Json& input, const std::string& end_time,
+FoundInput compare(const std::string& path, const Json& input, const std::string& end_time, int threads,
                    std::uint64_t max_hashed_bytes) {
   FoundInput found;
   try {
@@ -34,7 +33,6 @@ FoundInput compare(const std::string& path, const Json& input, const std::string
       found.problem = fmt::format("{} has changed since the study: it has {} bytes", path, status.bytes);
     } else if (status.bytes <= max_hashed_bytes && !hash.empty()) {
       found.hashed = true;
-      const int threads = static_cast<int>(std::thread::hardware_concurrency());
       if (content_hashes({path}, threads).front() != hash)
         found.problem = fmt::format("{} has changed since the study", path);
     } else if (end_time.empty()) {
@@ -53,7 +51,7 @@ FoundInput compare(const std::string& path, const Json& input, const std::string
 
 }  // namespace
 
-FoundInput find_input(const std::string& manifest, std::size_t dump, const std::string& results_path,
+FoundInput find_input(const std::string& manifest, std::size_t dump, const std::string& results_path, int threads,
                       std::uint64_t max_hashed_bytes) {
   const Json document = parsed_json(manifest).value_or(nullptr);
   const Json& input = document["inputs"][dump];
@@ -63,7 +61,7 @@ FoundInput find_input(const std::string& manifest, std::size_t dump, const std::
   FoundInput first;
   for (const std::string& path : {absolute.empty() ? as_given : absolute,
                                   (fs::path(results_path).parent_path() / fs::path(as_given).filename()).string()}) {
-    FoundInput found = compare(path, input, document["end_time"].text_or(""), max_hashed_bytes);
+    FoundInput found = compare(path, input, document["end_time"].text_or(""), threads, max_hashed_bytes);
     if (!found.path.empty()) return found;
     if (first.problem.empty()) first = std::move(found);
   }

@@ -17,8 +17,8 @@ struct FoundInput {
 inline constexpr std::uint64_t kMaxHashedBytes = std::uint64_t{2} << 30;
 
 /// Dump number `dump` of the results file at `results_path` with this manifest. It is looked for where the study read
-/// it, then beside the results.
-FoundInput find_input(const std::string& manifest, std::size_t dump, const std::string& results_path,
+/// it, then beside the results, and hashed by `threads`.
+FoundInput find_input(const std::string& manifest, std::size_t dump, const std::string& results_path, int threads,
                       std::uint64_t max_hashed_bytes = kMaxHashedBytes);
 
 }  // namespace attest

@@ -171,7 +171,7 @@ ReportData gather_report(ResultsFiles files, const ReportOptions& options, const
       "papers\u2019 settings where the study has them. Enough for {}: the setting that keeps least "
       "among those that give the cell this recall.",
       options.cells.maximum, data.enough_recall);
-  for (std::size_t m = 0; m < studies.size(); ++m) add_worst_cells(studies[m], m, options.cells, data);
+  for (std::size_t m = 0; m < studies.size(); ++m) add_worst_cells(studies[m], m, options.cells, options.threads, data);
   add_left_out(files, data);
   for (std::size_t m = 0; m < studies.size(); ++m) add_study_findings(studies[m], m, data);
   ReportDrawing drawing{.folder = folder};

@@ -23,7 +23,7 @@ QueryTokens::SampleTokens QueryTokens::read(const ReportSample& sample) {
     if (problem_.empty()) problem_ = printable(fmt::format("No token ids: {}.", why));
     return SampleTokens{};
   };
-  const FoundInput dump = find_input(sample.file->manifest(), sample.dump, sample.file->path());
+  const FoundInput dump = find_input(sample.file->manifest(), sample.dump, sample.file->path(), threads_);
   if (dump.path.empty()) return without(dump.problem);
   try {
     const DumpReader reader(dump.path);

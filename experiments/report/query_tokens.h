@@ -14,6 +14,9 @@ namespace attest {
 /// Opens each dump once, and never fails: a dump that is gone, that was changed or that has no tokens gives none.
 class QueryTokens {
  public:
+  /// `threads` look whether a dump is still the one that was studied.
+  explicit QueryTokens(int threads) : threads_(threads) {}
+
   /// Ids around the token at `position`, and how many of them stand before it.
   std::pair<std::vector<int>, int> around(const ReportSample& sample, std::int64_t position);
 
@@ -26,6 +29,7 @@ class QueryTokens {
   const SampleTokens& tokens_of(const ReportSample& sample);
   SampleTokens read(const ReportSample& sample);
 
+  const int threads_;
   std::map<std::pair<const ResultsFile*, std::size_t>, SampleTokens> dumps_;
   std::string problem_;
 };

@@ -163,9 +163,10 @@ class CellFinder {
 
 }  // namespace
 
-void add_worst_cells(const ModelStudy& study, std::size_t model, const WorstCellOptions& options, ReportData& data) {
+void add_worst_cells(const ModelStudy& study, std::size_t model, const WorstCellOptions& options, int threads,
+                     ReportData& data) {
   CellFinder finder(study, model, options, data);
-  QueryTokens tokens;
+  QueryTokens tokens(threads);
   for (std::size_t s = 0; s < data.models[model].selectors.size(); ++s) finder.find(s, tokens);
   if (options.tokens && !tokens.problem().empty()) data.cells_note += " " + tokens.problem();
 }

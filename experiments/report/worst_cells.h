@@ -15,6 +15,7 @@ struct WorstCellOptions {
 
 /// Adds the worst cells of model `data.models[model]`, which add_map() has made, and says in `data.cells_note` what
 /// they are. A dump that cannot be read costs the token ids, nothing else.
-void add_worst_cells(const ModelStudy& study, std::size_t model, const WorstCellOptions& options, ReportData& data);
+void add_worst_cells(const ModelStudy& study, std::size_t model, const WorstCellOptions& options, int threads,
+                     ReportData& data);
 
 }  // namespace attest

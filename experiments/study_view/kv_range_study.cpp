@@ -251,7 +251,7 @@ KvRangeStudy kv_range_study(const ModelStudy& study, int threads) {
   if (!std::ranges::all_of(layers, has_all))
     result.exceptions += "; losses of each format over the samples that were run with it";
   try {
-    StudyDumps dumps;
+    StudyDumps dumps(threads);
     for (const auto& [layer, studied] : layers) {
       add_layer(layer, studied, dumps, threads, result);
       if (!result.problem.empty()) break;

@@ -129,7 +129,7 @@ ScanBoundStudy scan_bound_study(const ModelStudy& study, const PooledSelector& f
   ScanBoundStudy result;
   try {
     const Computation computation(ffd, setting, threads);
-    StudyDumps dumps;
+    StudyDumps dumps(threads);
     for (const PlacedSample& place : study.samples()) {
       if (!place.file->find_selector(ffd.group.label)) continue;
       if (result.lambdas.empty()) result.lambdas = place.file->study().lambdas;

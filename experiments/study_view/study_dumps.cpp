@@ -13,7 +13,7 @@ namespace attest {
 const DumpReader* StudyDumps::of(const PlacedSample& place) {
   const std::pair key(place.file, place.dump);
   if (const auto open = dumps_.find(key); open != dumps_.end()) return &open->second;
-  const FoundInput input = find_input(place.file->manifest(), place.dump, place.file->path());
+  const FoundInput input = find_input(place.file->manifest(), place.dump, place.file->path(), threads_);
   if (input.path.empty()) {
     problem_ = input.problem;
     return nullptr;

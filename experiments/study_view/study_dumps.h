@@ -12,6 +12,9 @@ namespace attest {
 
 class StudyDumps {
  public:
+  /// `threads` look whether a dump is still the one that was studied.
+  explicit StudyDumps(int threads) : threads_(threads) {}
+
   /// The dump of a sample, opened once; null if it cannot be used, and problem() says why. Throws InputError.
   const DumpReader* of(const PlacedSample& place);
 
@@ -20,6 +23,7 @@ class StudyDumps {
   bool hashed() const { return hashed_; }
 
  private:
+  const int threads_;
   std::map<std::pair<const ResultsFile*, std::size_t>, DumpReader> dumps_;
   std::string problem_;
   bool hashed_ = true;
