@@ -58,9 +58,9 @@ void add_groups(const PromptSet& set, const PromptNumbers& numbers, const std::v
     const Prompt& prompt = set.prompts[p];
     bool violates = false;
     for (std::size_t t = 0; t < targets.size(); ++t) violates = violates || misses_target(numbers[p][t], targets[t]);
-    // To the next power of two, within which a prompt's length lies.
-    const auto length = static_cast<std::int64_t>(
-        std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(prompt.num_tokens, 1))));
+    // The power of two within which the prompt lies: tokens of an answer make it no longer.
+    const std::int64_t without_answer = std::max<std::int64_t>(prompt.num_tokens - kAnswerTokens, 1);
+    const auto length = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(without_answer)));
     for (PromptGroup* group : {&tasks[prompt.task], &lengths[length]}) {
       ++group->prompts;
       group->violations += violates ? 1 : 0;

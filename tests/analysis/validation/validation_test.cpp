@@ -140,9 +140,10 @@ TEST_F(Verdicts, GroupsByTaskAndLength) {
   MadeStudy made = planted(4, {2, 2, 2});
   for (std::size_t p = 0; p < 4; ++p) {
     made.prompts[p].task = p % 2 == 0 ? "b" : "a";
-    made.prompts[p].num_tokens = std::array{512, 513, 4096, 900}[p];
+    made.prompts[p].num_tokens = std::array{512, 530, 4098, 900}[p];
   }
-  // Other lengths: the position of the query is no longer that of planted().
+  // Two tokens of an answer make no prompt longer. Other lengths: the position of the query is no longer that of
+  // planted().
   const Validation verdict = judged(made);
   ASSERT_EQ(verdict.by_task.size(), 2u);
   EXPECT_EQ(verdict.by_task[0].name, "a");
