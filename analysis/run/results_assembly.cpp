@@ -29,6 +29,7 @@ bool ResultsAssembly::complete() const {
 }
 
 std::vector<UnitKey> ResultsAssembly::left_out() const {
+  const std::lock_guard lock(mutex_);
   std::vector<UnitKey> units = left_out_;
   std::ranges::sort(units);
   return units;
