@@ -15,7 +15,6 @@
 namespace attest {
 namespace {
 
-constexpr std::uint64_t kMaxDescription = std::uint64_t{16} << 20;
 constexpr std::int64_t kMaxPrompts = 1'000'000'000, kMaxLists = 1000;  // of attest tasks
 constexpr std::size_t kMostLengths = 8;                                // columns of a task
 
@@ -110,7 +109,7 @@ AnswerTable answer_table(const TasksFile& file) {
 
 UnfinishedAnswers read_unfinished_answers(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / kTasksDescription).string();
-  const Json begun = read_json_object(path, "the description of task outcomes", kMaxDescription);
+  const Json begun = read_json_object(path, "the description of task outcomes");
   const JsonPlace root(begun, path), what = root["what"], prompts = what["prompts"];
   UnfinishedAnswers found{.begun = root["record"]["created"].text(),
                           .program = what["program"]["version"].text(),

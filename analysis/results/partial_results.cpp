@@ -32,10 +32,8 @@ namespace attest {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::string_view kStudyFile = "study.json";
 constexpr std::string_view kUnitPrefix = "unit-";
 constexpr std::string_view kNotePrefix = "note-";
-constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;  // of the study and of notes
 /// The kernel frees the pages of a removed file in the thread that removes it: 0.3 s per GB in one thread.
 constexpr int kRemovingThreads = 16;
 constexpr int kRemovingTries = 3;
@@ -247,7 +245,7 @@ bool PartialResults::begin_or_join(Start start, const std::string& study_json) {
   if (!is_first && start == Start::fresh)
     throw OutputError(
         fmt::format("'{}' holds an unfinished study; continue it with --resume, or start over with --force", folder_));
-  const std::optional<std::string> text = read_file(path, kMaxTextBytes);
+  const std::optional<std::string> text = read_file(path, kMaxDescriptionBytes);
   if (!text && !exists(folder_)) return false;
   const std::optional<Json> begun = text ? parsed_json(*text) : std::nullopt;
   if (!begun || !begun->contains("study") || !(*begun)["begun"].is_text())
@@ -263,7 +261,7 @@ bool PartialResults::in_place() {
   if (!FolderMember::may_exist(path_of(kStudyFile))) return false;
   if (member_->is_listed()) return true;
   // Somebody has removed the file of this process; or the folder was removed, and is used for another study.
-  if (read_file(path_of(kStudyFile), kMaxTextBytes) != study_text_) return false;
+  if (read_file(path_of(kStudyFile), kMaxDescriptionBytes) != study_text_) return false;
   member_->list_again();
   return true;
 }
@@ -333,7 +331,7 @@ std::optional<LayerResults> PartialResults::checked(const UnitKey& unit, std::op
 }
 
 std::optional<std::string> PartialResults::load_note(const std::string& name) const {
-  return read_file(path_of(std::string(kNotePrefix) + name), kMaxTextBytes);
+  return read_file(path_of(std::string(kNotePrefix) + name), kMaxDescriptionBytes);
 }
 
 bool PartialResults::store_note(const std::string& name, const std::string& text) const {

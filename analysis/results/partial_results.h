@@ -18,6 +18,8 @@ namespace attest {
 
 enum class UnitState : std::uint8_t { missing, left_out, computed };
 
+inline constexpr std::string_view kStudyFile = "study.json";  ///< describes the study of a folder
+
 /// One file per unit, with a checksum, written under a temporary name and renamed: a file with the right checksum is
 /// complete. Methods may be called from several threads. Several processes may have the folder open.
 class PartialResults {

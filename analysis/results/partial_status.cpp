@@ -14,8 +14,6 @@
 namespace attest {
 namespace {
 
-constexpr std::uint64_t kMaxStudyBytes = std::uint64_t{16} << 20;  // of study.json; 1000 samples take some 100 KB
-
 std::int64_t count(const std::vector<PartialStatus::Sample>& samples,
                    std::vector<std::int64_t> PartialStatus::Sample::*layers) {
   std::int64_t sum = 0;
@@ -34,9 +32,9 @@ PartialStatus read_partial_status(const std::string& folder) {
         fmt::format("{}: is a folder without a study.json, expected a file, or the folder of an unfinished study "
                     "(RESULTS.partial)",
                     folder));
-  const std::string path = (std::filesystem::path(folder) / "study.json").string();
+  const std::string path = (std::filesystem::path(folder) / kStudyFile).string();
   PartialStatus status{.folder = folder, .begun = {}, .program = {}, .device = {}, .selectors = {}, .samples = {}};
-  const Json json = read_json_object(path, "the description of a study", kMaxStudyBytes);
+  const Json json = read_json_object(path, "the description of a study");
   const JsonPlace document(json, path), study = document["study"];
   status.begun = document["begun"].text();
   status.program = fmt::format("{}, commit {}", study["program"].text(), study["git_commit"].text());

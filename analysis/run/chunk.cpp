@@ -27,7 +27,6 @@ namespace attest {
 namespace {
 
 constexpr std::string_view kMagic = "attest chunk 1\n";
-constexpr std::uint64_t kMaxDescriptionBytes = std::uint64_t{16} << 20;
 
 std::string number_text(std::uint64_t value) {
   std::string bytes;

@@ -12,8 +12,6 @@
 namespace attest {
 namespace {
 
-constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
-
 int layer_number(const std::string& name, const JsonPlace& at, int num_layers) {
   if (const std::optional<int> number = parse_index(name, num_layers)) return *number;
   throw InputError(fmt::format("{} has no number of a layer from 0 to {} as its name", at.name(), num_layers - 1));
@@ -22,7 +20,7 @@ int layer_number(const std::string& name, const JsonPlace& at, int num_layers) {
 }  // namespace
 
 HeadWeights read_head_weights(const std::string& path) {
-  const Json json = read_json_object(path, "head weights", kMaxBytes);
+  const Json json = read_json_object(path, "head weights");
   const JsonPlace document(json, path);
   document["format"].must_be(kHeadWeightsFormat);
   document["format_version"].must_be(kHeadWeightsVersion);

@@ -194,9 +194,12 @@ Json parse_json(std::string_view text, JsonLimits limits = {});
 /// As parse_json(); nothing where that throws.
 std::optional<Json> parsed_json(std::string_view text, JsonLimits limits = {});
 
+/// The largest description of a study, a recommendation and the like: that of 1000 samples takes some 100 KB.
+inline constexpr std::uint64_t kMaxDescriptionBytes = std::uint64_t{16} << 20;
+
 /// The object in a file. `what`: "a recommendation". Throws InputError, naming the file, if it is missing, larger than
 /// `max_bytes`, or holds no JSON object.
-Json read_json_object(const std::string& path, std::string_view what, std::uint64_t max_bytes);
+Json read_json_object(const std::string& path, std::string_view what, std::uint64_t max_bytes = kMaxDescriptionBytes);
 
 /// A value as it stands in the file, for messages: "an object", "a list", 5, "text".
 std::string found_text(const Json& value);

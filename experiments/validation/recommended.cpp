@@ -24,7 +24,6 @@
 namespace attest {
 namespace {
 
-constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
 constexpr std::size_t kMaxWhy = 600;  // bytes of a sentence of another, which may quote the file
 constexpr std::int64_t kLargest = std::int64_t{1} << 40;
 
@@ -194,7 +193,7 @@ std::string label_of(const std::string& name, const Json& options, const Recomme
 }  // namespace
 
 Recommended read_recommended(const std::string& path) {
-  const Json document = read_json_object(path, "a recommendation", kMaxBytes);
+  const Json document = read_json_object(path, "a recommendation");
   const JsonPlace root(document, path);
   root["format"].one_of({std::string(kRecommendationFormat)});
   if (const JsonPlace version = root["format_version"];

@@ -13,7 +13,6 @@
 namespace attest {
 namespace {
 
-constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
 constexpr std::string_view kDense = "dense", kInfinite = "inf";
 
 /// A text that may be absent.
@@ -67,7 +66,7 @@ HeadSettings read_head_settings(const JsonPlace& document, const ReadSetting& fo
 }
 
 SettingsFile read_settings_file(const std::string& path) {
-  const Json json = read_json_object(path, "a recommendation", kMaxBytes);
+  const Json json = read_json_object(path, "a recommendation");
   const JsonPlace document(json, path);
   document["format"].must_be(kRecommendationFormat);
   document["format_version"].must_be(kRecommendationVersion);
