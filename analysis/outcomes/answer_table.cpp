@@ -40,8 +40,8 @@ std::vector<LengthRange> ranges_of(const std::set<std::int64_t>& lengths) {
   return ranges.size() <= kMostLengths ? ranges : ranges_of(lengths, 1);
 }
 
-/// "500", "1.5K", "24K".
-std::string length_text(std::int64_t tokens) {
+/// A length with two digits or more: "500", "1.5K", "24K".
+std::string rounded_length(std::int64_t tokens) {
   if (tokens < 1024) return std::to_string(tokens);
   const double thousands = static_cast<double>(tokens) / 1024;
   return fmt::format("{:g}K", thousands < 10 ? std::round(10 * thousands) / 10 : std::round(thousands));
@@ -50,7 +50,7 @@ std::string length_text(std::int64_t tokens) {
 std::string column_name(const TaskPrompt& prompt, const std::vector<LengthRange>& ranges) {
   if (ranges.size() < 2) return prompt.task;
   const auto range = std::ranges::lower_bound(ranges, prompt.num_tokens, {}, &LengthRange::longest);
-  const std::string shortest = length_text(range->shortest), longest = length_text(range->longest);
+  const std::string shortest = rounded_length(range->shortest), longest = rounded_length(range->longest);
   return fmt::format("{} {}", prompt.task, shortest == longest ? longest : fmt::format("{}-{}", shortest, longest));
 }
 

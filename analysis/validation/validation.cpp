@@ -10,9 +10,10 @@
 #include <numeric>
 
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/printable.h"
-
 #include "kernels/base/not_defined.h"
+
 namespace attest {
 namespace {
 
@@ -43,11 +44,6 @@ std::vector<std::size_t> judged_settings(const PromptSet& set, const ValidationR
 }
 
 bool misses_target(double number, const Target& target) { return !std::isnan(number) && !target.is_met_by(number); }
-
-/// "4K", "900"
-std::string length_text(std::int64_t tokens) {
-  return tokens % 1024 == 0 ? fmt::format("{}K", tokens / 1024) : std::to_string(tokens);
-}
 
 void add_groups(const PromptSet& set, const PromptNumbers& numbers, const std::vector<Target>& targets,
                 Validation& validation) {

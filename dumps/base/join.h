@@ -39,4 +39,11 @@ inline std::string counted(std::int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
+/// A length in tokens: "256K", "2M", "1000".
+inline std::string length_text(std::int64_t tokens) {
+  constexpr std::int64_t kKibi = 1024, kMebi = kKibi * kKibi;
+  if (tokens % kMebi == 0) return fmt::format("{}M", tokens / kMebi);
+  return tokens % kKibi == 0 ? fmt::format("{}K", tokens / kKibi) : fmt::format("{}", tokens);
+}
+
 }  // namespace attest

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "dumps/base/join.h"
 #include "experiments/bench/kernel/kernel_experiments.h"
 #include "experiments/bench/kernel/point_columns.h"
 #include "experiments/study_view/words.h"

@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 
+#include "dumps/base/join.h"
 #include "experiments/bench/kernel/curve_style.h"
 #include "experiments/bench/kernel/kernel_experiments.h"
 #include "experiments/bench/kernel/latency_row.h"

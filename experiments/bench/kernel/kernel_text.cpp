@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "dumps/base/byte_size.h"
+#include "dumps/base/join.h"
 #include "dumps/base/printable.h"
 #include "experiments/bench/kernel/kernel_point.h"
 #include "experiments/cli/output/aligned_text.h"
@@ -97,12 +98,6 @@ std::string method_text(const std::string& method) {
   if (method == "ffd") return "FFD";
   if (method == "sdpa_flash") return "SDPA flash";
   return method == "sdpa_cudnn" ? "SDPA cuDNN" : method;
-}
-
-std::string length_text(std::int64_t tokens) {
-  constexpr std::int64_t kKibi = 1024, kMebi = kKibi * kKibi;
-  if (tokens % kMebi == 0) return fmt::format("{}M", tokens / kMebi);
-  return tokens % kKibi == 0 ? fmt::format("{}K", tokens / kKibi) : fmt::format("{}", tokens);
 }
 
 std::string gpu_title(const std::string& gpu) {

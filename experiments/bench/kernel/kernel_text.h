@@ -15,9 +15,6 @@ std::string text_of(const KernelReport& report);
 /// "FFD", "SDPA flash", "SDPA cuDNN"; other methods as the record names them.
 std::string method_text(const std::string& method);
 
-/// "256K", "1000".
-std::string length_text(std::int64_t tokens);
-
 /// "delta 5", "keep 6 %"; empty if the method has no setting.
 std::string setting_text(const KernelSetting& setting);
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "dumps/base/join.h"
 #include "experiments/bench/kernel/curve_style.h"
 #include "experiments/bench/kernel/kernel_experiments.h"
 #include "experiments/bench/kernel/point_columns.h"

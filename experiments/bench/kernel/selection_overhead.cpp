@@ -6,6 +6,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "dumps/base/join.h"
 #include "experiments/bench/kernel/kernel_experiments.h"
 #include "experiments/bench/kernel/point_columns.h"
 #include "experiments/study_view/words.h"

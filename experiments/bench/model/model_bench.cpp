@@ -8,13 +8,14 @@
 
 #include "analysis/run/input_hashes.h"
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/json_place.h"
 #include "dumps/base/printable.h"
 #include "dumps/dump_info.h"
 #include "experiments/bench/kernel/kernel_report.h"
 #include "experiments/bench/kernel/kernel_text.h"
-
 #include "kernels/base/not_defined.h"
+
 namespace attest {
 namespace {
 

@@ -17,5 +17,13 @@ TEST(Join, TheFirstFewAreShownAndTheOthersCounted) {
   EXPECT_EQ(first_few(std::vector<std::string>{}, 2), "");
 }
 
+TEST(LengthText, HasTheLargestUnitThatDividesTheLength) {
+  EXPECT_EQ(length_text(900), "900");
+  EXPECT_EQ(length_text(1024), "1K");
+  EXPECT_EQ(length_text(1536), "1536");
+  EXPECT_EQ(length_text(393216), "384K");
+  EXPECT_EQ(length_text(2097152), "2M");
+}
+
 }  // namespace
 }  // namespace attest
