@@ -96,8 +96,7 @@ std::optional<IoAllocation> allocate_io(std::span<const std::vector<UnitChoice>>
 }
 
 std::vector<std::vector<UnitChoice>> unit_choices(const UnitLosses& losses, std::span<const Unit> units) {
-  double heads = 0;
-  for (const Unit& unit : units) heads += static_cast<double>(unit.num_heads);
+  const double heads = heads_of(units);
   std::vector<std::vector<UnitChoice>> choices;
   for (std::size_t u = 0; u < units.size(); ++u) {
     const double share = static_cast<double>(units[u].num_heads) / heads;

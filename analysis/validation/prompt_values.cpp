@@ -101,13 +101,24 @@ std::vector<double> reduce(const PromptCells& cells, const CellRange& range, con
   return values;
 }
 
+const MetricStatistic& mean_keep_ratio() {
+  static const MetricStatistic quantity = parse_metric_statistic("keep_ratio");
+  return quantity;
+}
+
+const MetricStatistic& mean_io_ratio() {
+  static const MetricStatistic quantity = parse_metric_statistic("io_ratio");
+  return quantity;
+}
+
 PromptValues values_of(const Prompt& prompt, std::span<const Target> targets, std::size_t num_settings) {
-  static const MetricStatistic keep = parse_metric_statistic("keep_ratio"), io = parse_metric_statistic("io_ratio");
   const auto numbers = [&](const MetricStatistic& quantity) {
     const std::optional<PromptCells> cells = read_cells(prompt, quantity);
     return cells ? reduce(*cells, all_of(*cells), quantity, num_settings) : std::vector<double>(num_settings, kNaN);
   };
-  PromptValues values{.targets = {}, .keep = prompt.kept.empty() ? numbers(keep) : prompt.kept, .io = numbers(io)};
+  PromptValues values{.targets = {},
+                      .keep = prompt.kept.empty() ? numbers(mean_keep_ratio()) : prompt.kept,
+                      .io = numbers(mean_io_ratio())};
   for (const Target& target : targets)
     values.targets.push_back(target.of_answers() && !prompt.answers.empty() ? prompt.answers
                                                                             : numbers(target.quantity));

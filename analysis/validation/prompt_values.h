@@ -76,6 +76,9 @@ std::vector<CellSums> sums_of(const PromptCells& cells, const CellRange& range);
 std::vector<double> reduce(const PromptCells& cells, const CellRange& range, const MetricStatistic& quantity,
                            std::size_t num_settings);
 
+const MetricStatistic& mean_keep_ratio();
+const MetricStatistic& mean_io_ratio();
+
 /// What one prompt shows.
 struct PromptValues {
   std::vector<std::vector<double>> targets;  ///< [target][setting of the grid]; NaN: the prompt does not count for it

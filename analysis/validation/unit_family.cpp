@@ -56,8 +56,7 @@ std::vector<std::size_t> evenly(std::span<const double> io, std::size_t maximum)
 std::vector<FamilyMember> make_family(const UnitLosses& losses, std::span<const Unit> units,
                                       std::span<const std::size_t> safest_first, std::size_t maximum) {
   const std::vector<Event> events = events_of(losses, units.size(), safest_first);
-  double heads = 0;
-  for (const Unit& unit : units) heads += static_cast<double>(unit.num_heads);
+  const double heads = heads_of(units);
   const auto io_of = [&](std::size_t u, std::size_t setting) {
     const double io = setting == kDense ? 1 : losses.io[u * losses.num_settings + setting];
     return io * static_cast<double>(units[u].num_heads) / heads;

@@ -88,8 +88,8 @@ Assignment allocate(const UnitLosses& losses, std::span<const Unit> units, doubl
 /// no unit's loss exceeds what the targets allow. The choosing prompts decide that. 0 if no member does.
 std::size_t first_that_saves(std::span<const FamilyMember> family, const UnitLosses& losses,
                              std::span<const Unit> units, std::span<const std::size_t> safest_first) {
-  double heads = 0, single = 1;
-  for (const Unit& unit : units) heads += static_cast<double>(unit.num_heads);
+  const double heads = heads_of(units);
+  double single = 1;
   for (const std::size_t setting : safest_first) {
     double worst = 0, io = 0;
     for (std::size_t u = 0; u < units.size(); ++u) {

@@ -16,15 +16,6 @@
 namespace attest {
 namespace {
 
-const MetricStatistic& keep_ratio() {
-  static const MetricStatistic quantity = parse_metric_statistic("keep_ratio");
-  return quantity;
-}
-const MetricStatistic& io_ratio() {
-  static const MetricStatistic quantity = parse_metric_statistic("io_ratio");
-  return quantity;
-}
-
 CellRange range_of(const Unit& unit, const PromptCells& cells) {
   const bool whole_layer = cells.num_heads == 1 && unit.kv_head < 0;
   return {unit.row, unit.row + 1, whole_layer ? 0 : unit.first_head, whole_layer ? 1 : unit.num_heads};
@@ -89,6 +80,12 @@ std::optional<double> stored_dense_value(const Target& target) {
 
 std::string_view name_of(UnitKind kind) { return kind == UnitKind::layer ? "layer" : "kv_head"; }
 
+double heads_of(std::span<const Unit> units) {
+  double heads = 0;
+  for (const Unit& unit : units) heads += static_cast<double>(unit.num_heads);
+  return heads;
+}
+
 std::vector<Unit> units_of(const PromptSet& set, UnitKind kind, std::span<const Target> targets) {
   for (const Target& target : targets)
     if (is_of_model(target.quantity.metric))
@@ -136,7 +133,7 @@ UnitLosses unit_losses(const PromptSet& set, std::span<const std::size_t> prompt
         losses.worst[i] = std::max(losses.worst[i], loss);
         losses.mean[i] += loss * share;
       });
-    add(io_ratio(), [&](std::size_t i, double x) {
+    add(mean_io_ratio(), [&](std::size_t i, double x) {
       losses.io[i] += x * share;
       ++read[i];
     });
@@ -164,8 +161,8 @@ std::vector<AssembledPrompt> assemble(const PromptSet& set, std::size_t prompt, 
   for (std::size_t t = 0; t < targets.size(); ++t)
     fill(targets[t].quantity, stored_dense_value(targets[t]),
          [t](AssembledPrompt& one) -> double& { return one.targets[t]; });
-  fill(keep_ratio(), 1, [](AssembledPrompt& one) -> double& { return one.keep; });
-  fill(io_ratio(), 1, [](AssembledPrompt& one) -> double& { return one.io; });
+  fill(mean_keep_ratio(), 1, [](AssembledPrompt& one) -> double& { return one.keep; });
+  fill(mean_io_ratio(), 1, [](AssembledPrompt& one) -> double& { return one.io; });
   return assembled;
 }
 

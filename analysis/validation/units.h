@@ -24,6 +24,9 @@ struct Unit {
   std::int64_t first_head = 0, num_heads = 0;
 };
 
+/// Query heads of all units.
+double heads_of(std::span<const Unit> units);
+
 /// By layer, then by KV head. Throws UsageError if the targets are of whole layers and the units are not.
 std::vector<Unit> units_of(const PromptSet& set, UnitKind kind, std::span<const Target> targets);
 
