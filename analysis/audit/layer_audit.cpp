@@ -69,7 +69,8 @@ class HalfSumRows {
         if (!found.expected[place({n, h})].explained()) rows_.push_back({n, h});
   }
 
-  /// Rows that leave rounding, but not as sums in float16, are taken as such. Returns the threads, 0: no row is.
+  /// Sums in float16 explain a row that rounding alone does not: its fit becomes theirs. Returns the number of threads
+  /// that explains most rows, or 0 if no row is explained.
   int run() {
     constexpr std::size_t kTried = 8;
     std::vector<RowPlace> few = rows_;

@@ -93,9 +93,9 @@ SequenceEnd end_of_sequence(std::span<const Certainty> safest_first);
 void find_passing_values(const PromptNumbers& numbers, std::span<const Target> targets, const Guarantee& guarantee,
                          Evidence& evidence);
 
-/// With how many prompts, those included that do not count for a target, the guarantee would be certified or refuted if
-/// more prompts went on as these did. Empty if none up to a million would do (100,000 for `mean`), or if nothing can be
-/// certified.
+/// The number of prompts that certify or refute the guarantee if further prompts do as these did. It includes prompts
+/// that do not count for a target. Empty if no number up to a million is enough (100,000 for `mean`), or if nothing can
+/// be certified.
 std::optional<std::int64_t> prompts_to_decide(const PromptNumbers& numbers, const Evidence& evidence,
                                               std::span<const Target> targets, const Guarantee& guarantee);
 

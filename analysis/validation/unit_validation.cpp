@@ -126,7 +126,7 @@ PromptSplit split_prompts(const PromptSet& set, double choosing, std::uint64_t s
   for (const auto& [cluster, prompts] : clusters) tasks[set.prompts[prompts.front()].task].push_back(cluster);
   std::mt19937_64 random(seed);
   PromptSplit split;
-  double wanted = 0, taken = 0;  // of all tasks so far, which rounds each task so that their sum is right
+  double wanted = 0, taken = 0;  // sums over the tasks so far: their rounding errors do not add up
   for (auto& [task, own] : tasks) {
     shuffle(own, random);
     wanted += choosing * static_cast<double>(own.size());

@@ -11,8 +11,8 @@
 
 namespace attest {
 
-/// What one query head keeps all its group reads under gqa = union, so that the smallest unit is the KV head: cells at
-/// one setting stay exact whatever the other units do.
+/// The smallest unit is the KV head. Under gqa = union its query heads read what any of them keeps, so that a cell
+/// depends on the setting of its own KV head alone.
 enum class UnitKind : std::uint8_t { layer, kv_head };
 
 /// As option --per has it.
