@@ -155,15 +155,16 @@ double median_bound(const std::vector<RowFit>& fits) {
   return *middle;
 }
 
-}  // namespace
+/// What the layer's output is compared with.
+struct Expectation {
+  KvStorages storages;
+  std::string own_rounding;  ///< of the engine, as LayerAudit has it
+  Comparison found;
+};
 
-HeadErrors LayerAudit::worst_expected() const { return worst(heads, &HeadAudit::expected); }
-HeadErrors LayerAudit::worst_exact() const { return worst(heads, &HeadAudit::exact); }
-
-LayerAudit audit_layer(const AuditInput& input, const AuditOptions& options) {
-  const AttentionLayer& layer = input.layer;
-  const LayerAmax amax = layer_amax(layer, options.threads);
-  KvStorages storages = declared_storages(options.expected.selector, layer, amax);
+/// Of the roundings that an engine of this kind may have, the ones that explain most rows.
+Expectation settle(const AuditInput& input, const AuditOptions& options, const LayerAmax& amax) {
+  KvStorages storages = declared_storages(options.expected.selector, input.layer, amax);
   Comparison found = compare(input, options, amax, storages.keys);
   if (found.beyond() > 0 && has_integer_products(storages.keys)) {
     KvStorage integers = storages.keys;
@@ -181,9 +182,22 @@ LayerAudit audit_layer(const AuditInput& input, const AuditOptions& options) {
     if (const int threads = HalfSumRows(input, options, storages, found).run(); threads > 0)
       own_rounding += fmt::format("{}values added up in float16{}", own_rounding.empty() ? "" : ", ",
                                   threads > 1 ? fmt::format(" by {} threads", threads) : "");
+  return {std::move(storages), std::move(own_rounding), std::move(found)};
+}
+
+}  // namespace
+
+HeadErrors LayerAudit::worst_expected() const { return worst(heads, &HeadAudit::expected); }
+HeadErrors LayerAudit::worst_exact() const { return worst(heads, &HeadAudit::exact); }
+
+LayerAudit audit_layer(const AuditInput& input, const AuditOptions& options) {
+  const AttentionLayer& layer = input.layer;
+  const LayerAmax amax = layer_amax(layer, options.threads);
+  const Expectation expectation = settle(input, options, amax);
+  const Comparison& found = expectation.found;
   LayerAudit audit{.layer = layer.layer,
-                   .expected = expected_text(options, storages, layer),
-                   .own_rounding = own_rounding,
+                   .expected = expected_text(options, expectation.storages, layer),
+                   .own_rounding = expectation.own_rounding,
                    .rows = std::ssize(found.expected),
                    .median_bound = median_bound(found.expected),
                    .heads = std::vector<HeadAudit>(static_cast<std::size_t>(layer.shape.num_query_heads)),
@@ -209,7 +223,7 @@ LayerAudit audit_layer(const AuditInput& input, const AuditOptions& options) {
       if (!audit.first) audit.first = {position, h, fit};
     }
   audit.prompt_alone = !failing.empty() && prompt_fails_alone && decoded_agree;
-  if (!failing.empty()) audit.explanation = explain(input, options, amax, storages, failing);
+  if (!failing.empty()) audit.explanation = explain(input, options, amax, expectation.storages, failing);
   return audit;
 }
 
