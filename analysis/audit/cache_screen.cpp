@@ -7,7 +7,6 @@
 #include "analysis/audit/kv_storage.h"
 #include "analysis/audit/row_attention.h"
 #include "analysis/audit/weighted_sums.h"
-#include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
 #include "kernels/attention/sinks.h"
 
@@ -47,10 +46,7 @@ class Screen {
   void run() {
     const std::int64_t begin = std::ranges::min(tokens_, {}, &TokenRange::begin).begin;
     const std::int64_t end = std::ranges::max(tokens_, {}, &TokenRange::end).end;
-    for (std::int64_t first = begin; first < end; first += kTile) {
-      if (stop_ != nullptr && *stop_) throw Interrupted("interrupted");
-      add(first, std::min(kTile, end - first));
-    }
+    for_tiles(begin, end, stop_, [this](std::int64_t first, std::int64_t count) { add(first, count); });
   }
 
   /// Of a pair and a row; without the sink.

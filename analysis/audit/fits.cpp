@@ -28,7 +28,7 @@ class FittedRow {
     const std::vector<float> query = read_query(storages.keys, layer_, input.query(place.query, place.head));
     products_.resize(static_cast<std::size_t>(position_ + 1));
     std::vector<double> keys(static_cast<std::size_t>(kTile * layer_.shape.head_dim));
-    for_tiles(0, [&](std::int64_t first, std::int64_t count) {
+    for_tiles(0, position_ + 1, stop_, [&](std::int64_t first, std::int64_t count) {
       head_.keys(first, count, keys.data());
       scores_into(query.data(), 1, layer_.shape.head_dim, keys.data(), count, ScoreTransform{1, 0},
                   products_.data() + first, count);
@@ -46,18 +46,7 @@ class FittedRow {
   /// [count, Dv]
   void values(std::int64_t first, std::int64_t count, double* out) const { head_.values(first, count, out); }
 
-  void throw_if_stopped() const {
-    if (stop_ != nullptr && *stop_) throw Interrupted("interrupted");
-  }
-
-  /// Tiles of the tokens from `begin` to the row's own.
-  template <class Visit>
-  void for_tiles(std::int64_t begin, Visit visit) const {
-    for (std::int64_t first = begin; first <= position_; first += kTile) {
-      throw_if_stopped();
-      visit(first, std::min(kTile, position_ + 1 - first));
-    }
-  }
+  const std::atomic<bool>* stop() const { return stop_; }
 
  private:
   const AttentionLayer& layer_;
@@ -91,7 +80,7 @@ void add_errors_at(const FittedRow& row, std::span<const double> scales, std::ve
     for (std::int64_t j = begin; j <= row.position(); ++j) largest[c] = std::max(largest[c], row.score(j, scales[c]));
     if (row.sink()) totals[c] = std::exp(*row.sink() - largest[c]);
   }
-  row.for_tiles(begin, [&](std::int64_t first, std::int64_t count) {
+  for_tiles(begin, row.position() + 1, row.stop(), [&](std::int64_t first, std::int64_t count) {
     row.values(first, count, values.data());
     for (std::size_t c = 0; c < scales.size(); ++c)
       for (std::int64_t t = 0; t < count; ++t)
@@ -112,7 +101,7 @@ std::vector<double> errors_of_windows(const FittedRow& row, double scale) {
   std::vector<double> sums(dim, 0.0), values(static_cast<std::size_t>(kTile) * dim), errors;
   double total = row.sink() ? std::exp(*row.sink() - largest) : 0;
   for (std::int64_t end = row.position() + 1; end > 0; end -= kTile) {
-    row.throw_if_stopped();
+    if (row.stop() != nullptr && *row.stop()) throw Interrupted("interrupted");
     const std::int64_t first = std::max<std::int64_t>(0, end - kTile);
     row.values(first, end - first, values.data());
     for (std::int64_t j = end - 1; j >= first; --j) {

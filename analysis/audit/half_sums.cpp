@@ -60,8 +60,7 @@ std::vector<double> half_sum_output(const StoredHead& head, const RowModel& row,
   std::vector<double> keys(kTile * key_dim), values(kTile * dim), scores(kTile);
   const Part none{.sums = std::vector<float>(dim, 0.0f)};
   Part all = none, now = none;
-  for (std::int64_t first = row.tokens.begin; first < row.tokens.end; first += kTile) {
-    const std::int64_t count = std::min(kTile, row.tokens.end - first);
+  for_tiles(row.tokens.begin, row.tokens.end, nullptr, [&](std::int64_t first, std::int64_t count) {
     head.keys(first, count, keys.data());
     head.values(first, count, values.data());
     scores_into(row.query.data(), 1, static_cast<int>(key_dim), keys.data(), count, transform, scores.data(), kTile);
@@ -73,7 +72,7 @@ std::vector<double> half_sum_output(const StoredHead& head, const RowModel& row,
       now.add(static_cast<float>(scores[static_cast<std::size_t>(t)]),
               values.data() + static_cast<std::size_t>(t) * dim);
     }
-  }
+  });
   all.take(now);
   double weight = all.weight, factor = 1;
   if (row.sink) {

@@ -3,14 +3,16 @@
 // scale that is used on one side alone. Of the formats themselves there is one form, that of kernels/kv_formats/.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "analysis/layer/layer_amax.h"
 #include "dumps/attention_layer.h"
+#include "dumps/base/error.h"
 #include "kernels/kv_formats/kv_format.h"
 #include "kernels/kv_formats/scales_file.h"
 #include "kernels/selectors/selector.h"
@@ -62,6 +64,16 @@ inline KvRows kv_rows(const AttentionLayer& layer, bool keys, bool rotate) {
 
 /// Tokens whose keys or values are read at once.
 inline constexpr std::int64_t kTile = 256;
+
+/// Calls visit(first token, count) for each tile of the tokens from `begin` to before `end`. Throws Interrupted once
+/// `stop` is set; it may be null.
+template <class Visit>
+void for_tiles(std::int64_t begin, std::int64_t end, const std::atomic<bool>* stop, Visit visit) {
+  for (std::int64_t first = begin; first < end; first += kTile) {
+    if (stop != nullptr && *stop) throw Interrupted("interrupted");
+    visit(first, std::min(kTile, end - first));
+  }
+}
 
 /// Keys and values of a KV head as attention reads them from a cache. Refers to its arguments.
 class StoredHead {

@@ -33,21 +33,13 @@ class RowsTogether {
   }
 
  private:
-  template <class Visit>
-  void for_tiles(Visit visit) const {
-    for (std::int64_t t = begin_; t < end_; t += kTile) {
-      if (stop_ != nullptr && *stop_) throw Interrupted("interrupted");
-      visit(t, std::min(kTile, end_ - t));
-    }
-  }
-
   void score() {
     const int dim = head_.layer().shape.head_dim;
     std::vector<float> queries;
     for (const RowModel& row : rows_) queries.insert(queries.end(), row.query.begin(), row.query.end());
     std::vector<double> keys(static_cast<std::size_t>(kTile * dim));
     scores_.resize(static_cast<std::int64_t>(rows_.size()), end_ - begin_);
-    for_tiles([&](std::int64_t first, std::int64_t count) {
+    for_tiles(begin_, end_, stop_, [&](std::int64_t first, std::int64_t count) {
       head_.keys(first, count, keys.data());
       scores_into(queries.data(), static_cast<int>(rows_.size()), dim, keys.data(), count, transform_,
                   scores_.row(0) + first - begin_, scores_.stride());
@@ -90,7 +82,7 @@ class RowsTogether {
   void add_values(std::span<RowPrediction> out) {
     const std::int64_t dim = head_.layer().shape.value_dim, tokens = head_.layer().num_tokens;
     std::vector<double> values(static_cast<std::size_t>(kTile * dim));
-    for_tiles([&](std::int64_t first, std::int64_t count) {
+    for_tiles(begin_, end_, stop_, [&](std::int64_t first, std::int64_t count) {
       load_values(first, count, tokens, values);
       for (std::int64_t t = 0; t < count; ++t) {
         const double* value = values.data() + t * dim;
