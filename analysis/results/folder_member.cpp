@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <condition_variable>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "dumps/base/atomic_file.h"
@@ -104,8 +106,7 @@ void remove_lock(const std::string& path, const std::string& token) {
   const std::string aside = path + ".tmp-" + random_digits();
   if (std::rename(path.c_str(), aside.c_str()) != 0) return;
   const std::optional<FolderProcess> removed = read_process(aside);
-  if (removed && removed->token != token) [[maybe_unused]]
-    const int put_back = ::link(aside.c_str(), path.c_str());
+  if (removed && removed->token != token) std::ignore = ::link(aside.c_str(), path.c_str());  // puts it back
   ::unlink(aside.c_str());
 }
 

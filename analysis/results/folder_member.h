@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -99,7 +98,6 @@ class FolderMember {
   const std::string path_;
   std::optional<Cleanup> cleanup_;
   mutable std::mutex mutex_;  ///< of the members below
-  std::condition_variable_any changed_;
   FileDescriptor file_;
   std::uint64_t heartbeats_ = 0;
   Clock::time_point last_heartbeat_;
