@@ -1,6 +1,8 @@
 // Reads channel rankings from files and learns them from calibration samples.
 #include "kernels/selectors/channel_ranking.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -60,21 +62,20 @@ void ChannelRanking::read_file(const std::string& path) {
     const std::optional<int> layer = layer_in_name(name);
     if (!layer || !name.ends_with(suffix)) continue;
     if (const auto [first, is_new] = names.emplace(*layer, name); !is_new)
-      throw InputError("'" + path + "': '" + excerpt(name) + "' is a second list of layer " + std::to_string(*layer) +
-                       " beside '" + excerpt(first->second) + "', expected one");
+      throw InputError(fmt::format("'{}': '{}' is a second list of layer {} beside '{}', expected one", path,
+                                   excerpt(name), *layer, excerpt(first->second)));
     std::vector<std::vector<std::uint32_t>>& order = order_[*layer];
     try {
       order = heads.as<std::vector<std::vector<std::uint32_t>>>();
     } catch (const JsonError&) {
-      throw InputError("'" + path + "': '" + excerpt(name) + "' is not a list of channel numbers per head");
+      throw InputError(fmt::format("'{}': '{}' is not a list of channel numbers per head", path, excerpt(name)));
     }
     for (std::size_t h = 0; h < order.size(); ++h)
       if (!is_permutation_of_channels(order[h]))
-        throw InputError("'" + path + "': '" + excerpt(name) + "', head " + std::to_string(h) +
-                         " does not list every channel once");
+        throw InputError(fmt::format("'{}': '{}', head {} does not list every channel once", path, excerpt(name), h));
   }
   if (order_.empty())
-    throw InputError("'" + path + "' holds no list named layers.<number>...." + std::string(suffix.substr(1)));
+    throw InputError(fmt::format("'{}' holds no list named layers.<number>....{}", path, suffix.substr(1)));
 }
 
 void ChannelRanking::add(const AttentionLayer& layer) {
@@ -107,7 +108,7 @@ std::vector<std::uint32_t> ChannelRanking::channels(int layer, int query_head, i
                                                     int count) const {
   const auto head = static_cast<std::size_t>(statistic_ == ChannelStatistic::k ? kv_head : query_head);
   const auto missing = [&](const std::string& what) {
-    return InputError("channel ranking from " + source_ + ": " + what + " of layer " + std::to_string(layer));
+    return InputError(fmt::format("channel ranking from {}: {} of layer {}", source_, what, layer));
   };
   std::vector<std::uint32_t> ranked;
   if (const auto found = order_.find(layer); found != order_.end() && head < found->second.size()) {
@@ -116,11 +117,10 @@ std::vector<std::uint32_t> ChannelRanking::channels(int layer, int query_head, i
     ranked.resize(learnt->second[head].size());
     sort_descending(learnt->second[head], ranked);
   } else {
-    throw missing("there is no head " + std::to_string(head));
+    throw missing(fmt::format("there is no head {}", head));
   }
   if (ranked.size() != static_cast<std::size_t>(head_dim))
-    throw missing("it ranks " + std::to_string(ranked.size()) + " channels, expected " + std::to_string(head_dim) +
-                  ", in head " + std::to_string(head));
+    throw missing(fmt::format("it ranks {} channels, expected {}, in head {}", ranked.size(), head_dim, head));
   ranked.resize(static_cast<std::size_t>(count));
   std::sort(ranked.begin(), ranked.end());
   return ranked;

@@ -16,6 +16,8 @@
 //
 // Bytes per KV head, with C label caches (C = G for qk and q, 1 for k):
 //   C L r bits/8 + (bits < 16) 4 C L + kept * 2(D + Dv)
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "dumps/base/error.h"
@@ -68,8 +70,9 @@ class DoubleSparsity final : public Selector, DoubleSparsityOptions {
           "selector 'double_sparsity' needs a channel ranking: channels=FILE (JSON of its offline calibration) or "
           "calibrate=SAMPLE[+SAMPLE] (samples of the dump, which the study then leaves out)");
     if (kv.head_dim % group_factor_ != 0)
-      throw UsageError("selector 'double_sparsity': group_factor is " + std::to_string(group_factor_) +
-                       ", expected a divisor of head_dim, which is " + std::to_string(kv.head_dim));
+      throw UsageError(
+          fmt::format("selector 'double_sparsity': group_factor is {}, expected a divisor of head_dim, which is {}",
+                      group_factor_, kv.head_dim));
   }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,

@@ -14,6 +14,8 @@
 //   scan = thumbnail: F B D bits/8 + 2 D F (2 D for scale = sequence) + kept (r D + 2 Dv) + tail * 2(D + Dv)
 //   scan = exact:     F B 2 D + kept * 2 Dv + tail * 2(D + Dv)
 // Scales are counted as 16 bits each; the released cache stores them in 4 bytes.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -72,8 +74,8 @@ class Ffd final : public SelectorWith<FfdScan, make_cuda_ffd, FfdOptions> {
   explicit Ffd(OptionReader& reader) : SelectorWith(reader) {
     finish_with_settings_file(reader, setting_kind(), "rule=topdelta");
     if (block_ % sub_block_ != 0)
-      throw UsageError("selector 'ffd': sub_block is " + std::to_string(sub_block_) +
-                       ", expected a divisor of block, which is " + std::to_string(block_));
+      throw UsageError(
+          fmt::format("selector 'ffd': sub_block is {}, expected a divisor of block, which is {}", sub_block_, block_));
     if (sink_blocks_ + local_blocks_ == 0)
       throw UsageError(
           "selector 'ffd': sink_blocks and local_blocks are both 0, expected at least one block for the pseudo-max");

@@ -11,6 +11,8 @@
 //
 // Bytes per KV head, with nk quantised keys and nv quantised values:
 //   nk D bits/8 + (nk/g) 4D + (L-nk) 2D + nv Dv bits/8 + nv (Dv/g) 4 + (L-nv) 2Dv
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "dumps/base/error.h"
@@ -26,8 +28,8 @@ class Kivi final : public SelectorWith<KiviOptions, make_cuda_kivi> {
   explicit Kivi(OptionReader& reader) : SelectorWith(reader) {
     finish(reader, 0);
     if (window_ % quantizer_.group != 0)
-      throw UsageError("selector 'kivi': group is " + std::to_string(quantizer_.group) +
-                       ", expected a divisor of residual_length, which is " + std::to_string(window_));
+      throw UsageError(fmt::format("selector 'kivi': group is {}, expected a divisor of residual_length, which is {}",
+                                   quantizer_.group, window_));
   }
 
   SettingKind setting_kind() const override { return SettingKind::none; }
@@ -37,8 +39,8 @@ class Kivi final : public SelectorWith<KiviOptions, make_cuda_kivi> {
   }
   void check(const KvShape& kv) const override {
     if (kv.value_dim % quantizer_.group != 0)
-      throw UsageError("selector 'kivi': group is " + std::to_string(quantizer_.group) +
-                       ", expected a divisor of value_dim, which is " + std::to_string(kv.value_dim));
+      throw UsageError(fmt::format("selector 'kivi': group is {}, expected a divisor of value_dim, which is {}",
+                                   quantizer_.group, kv.value_dim));
   }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid>,

@@ -14,6 +14,8 @@
 // Source: SparQ Attention, section 4 and appendix B; graphcore-research/llm-inference-research
 // llminference/methods/ann_attention.py (k = 128, local = k/4, r = 8 .. 64 in its sweeps).
 // Bytes per KV head: 2rL + kept * 2(D + Dv) + 2Dv (the mean value, if used). The keys are stored in both layouts.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -38,8 +40,8 @@ class Sparq final : public SelectorWith<SparqOptions, make_cuda_sparq> {
   }
   void check(const KvShape& kv) const override {
     if (rank_ > kv.head_dim)
-      throw UsageError("selector 'sparq': rank is " + std::to_string(rank_) + ", expected at most head_dim, which is " +
-                       std::to_string(kv.head_dim));
+      throw UsageError(
+          fmt::format("selector 'sparq': rank is {}, expected at most head_dim, which is {}", rank_, kv.head_dim));
   }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
