@@ -1,11 +1,8 @@
 // Features of the combinations, and their cross-validation.
 #include "analysis/outcomes/combination.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <random>
 

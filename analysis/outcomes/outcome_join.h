@@ -1,6 +1,7 @@
 // Joins answers (tasks files) with the cells of the same prompts (results files): by model, prompt, label and setting.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -3,8 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "analysis/statistics/binomial.h"
 

@@ -1,7 +1,6 @@
 // The JSON of a study's configuration and of its manifest.
 #include "analysis/run/manifest.h"
 
-#include <cmath>
 #include <filesystem>
 
 #include "analysis/results/study_difference.h"

@@ -1,8 +1,6 @@
 // Runs every KV head of every sequence through the selector, as the study of a layer does.
 #include "analysis/torch_ops/attend.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <vector>
 

@@ -1,10 +1,7 @@
 // Streams the prompts of results files.
 #include "analysis/validation/prompt_values.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
-#include <cmath>
 
 #include "analysis/statistics/model_cells.h"
 #include "analysis/statistics/paired_cells.h"
