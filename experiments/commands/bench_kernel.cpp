@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <exception>
 #include <iostream>
 #include <memory>
 
@@ -16,12 +17,16 @@
 #include "experiments/cli/options/study_choice.h"
 #include "experiments/cli/output/progress.h"
 #include "experiments/cli/parse/checks.h"
+#include "experiments/cli/process/interrupt.h"
 #include "experiments/cli/process/version.h"
 #include "experiments/commands/commands.h"
 #include "kernels/device/on_cuda.h"
 
 namespace attest {
 namespace {
+
+/// Within it a measurement ends, or the inputs of the next are made.
+constexpr std::chrono::seconds kMeasurementGrace{10};
 
 struct KernelBenchCommand {
   KernelBenchOptions bench;
@@ -62,10 +67,12 @@ void run_bench_kernel(KernelBenchCommand& command, const GlobalOptions& global) 
   check_output_file(command.output, {&command.bench.dump, 1}, {.replace = command.replace});
   const Device device = one_gpu(global, "bench kernel");
   Progress progress("measurements", global.quiet);
-  KernelReport report =
-      bench_kernels(command.bench, [&] { return call_on_cuda<make_cuda_kernel_session>(device, command.timing); },
-                    {.progress = [&](std::size_t done, std::size_t total) { progress.show(done, total, 0); },
-                     .notice = [&](const std::string& line) { progress.notice(line); }});
+  const InterruptFlag interrupt(kMeasurementGrace);
+  auto [report, ended_by] = bench_kernels(
+      command.bench, [&] { return call_on_cuda<make_cuda_kernel_session>(device, command.timing); },
+      {.progress = [&](std::size_t done, std::size_t total) { progress.show(done, total, 0); },
+       .notice = [&](const std::string& line) { progress.notice(line); }},
+      interrupt.flag());
   progress.end();
   const Version version = program_version();
   report.program_version = version.program;
@@ -77,6 +84,9 @@ void run_bench_kernel(KernelBenchCommand& command, const GlobalOptions& global) 
   const std::string json = json_of(report).dump(1) + "\n";
   if (!command.output.empty()) write_atomically(command.output, json, {.overwrite = command.replace});
   std::cout << (global.json ? json : text_of(report));
+  if (!ended_by) return;
+  std::cout.flush();
+  std::rethrow_exception(ended_by);
 }
 
 }  // namespace

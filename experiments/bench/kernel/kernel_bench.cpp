@@ -71,15 +71,23 @@ KernelMeasurement measurement_of(const PlannedKernel& planned, const Place& plac
 
 class KernelBench {
  public:
-  KernelBench(const KernelBenchOptions& options, const KernelBenchObserver& observer)
-      : options_(options), observer_(observer) {}
+  KernelBench(const KernelBenchOptions& options, const KernelBenchObserver& observer,
+              const std::atomic<bool>& interrupted)
+      : options_(options), observer_(observer), interrupted_(interrupted) {}
 
-  KernelReport run(const std::function<std::unique_ptr<KernelSession>()>& make_session) {
+  KernelBenchRun run(const std::function<std::unique_ptr<KernelSession>()>& make_session) {
     report_.seed = options_.seed;
-    if (options_.dump.empty())
-      run_generated(make_session);
-    else
-      run_dump(make_session);
+    std::exception_ptr ended_by;
+    try {
+      if (options_.dump.empty())
+        run_generated(make_session);
+      else
+        run_dump(make_session);
+    } catch (const DeviceError& error) {
+      ended_by = leave_out_the_rest(error);
+    } catch (const Interrupted& error) {
+      ended_by = leave_out_the_rest(error);
+    }
     for (KernelLeftOut& line : left_out_.lines()) report_.left_out.push_back(std::move(line));
     if (report_.measurements.empty())
       throw DeviceError(
@@ -87,11 +95,20 @@ class KernelBench {
                       report_.left_out.empty() ? "no measurement was asked for" : report_.left_out.back().reason));
     for (const KernelLeftOut& line : report_.left_out)
       observer_.notice(fmt::format("left out: {}: {}", line.method, line.reason));
-    report_.machine = session_->machine();
-    return std::move(report_);
+    return {std::move(report_), ended_by};
   }
 
  private:
+  /// The error with what is reported in spite of it. Rethrows it if that is nothing.
+  template <class Reason>
+  std::exception_ptr leave_out_the_rest(const Reason& reason) {
+    if (report_.measurements.empty()) throw;
+    report_.left_out.push_back(
+        {.method = "all", .reason = fmt::format("{} of {} measurements: {}", total_ - done_, total_, reason.what())});
+    return std::make_exception_ptr(Reason(
+        fmt::format("{}; {} of {} measurements are reported", reason.what(), report_.measurements.size(), total_)));
+  }
+
   void run_generated(const std::function<std::unique_ptr<KernelSession>()>& make_session) {
     set_shape(options_.shape, options_.element_type);
     count_work(1);
@@ -170,8 +187,10 @@ class KernelBench {
       return;
     }
     for (const PlannedKernel& planned : plan) {
+      if (interrupted_) throw Interrupted("interrupted");
       try {
         report_.measurements.push_back(measurement_of(planned, place, session_->measure(planned.spec)));
+        report_.machine = session_->machine();  // now: after an error of the GPU it could not be asked
       } catch (const NotMeasurable& reason) {
         left_out_.add(planned.spec.method, reason.what(), place.text());
       }
@@ -181,6 +200,7 @@ class KernelBench {
 
   const KernelBenchOptions& options_;
   const KernelBenchObserver& observer_;
+  const std::atomic<bool>& interrupted_;
   AttentionShape shape_;
   ElementType type_ = ElementType::float16;
   std::size_t done_ = 0, total_ = 0;
@@ -191,10 +211,10 @@ class KernelBench {
 
 }  // namespace
 
-KernelReport bench_kernels(const KernelBenchOptions& options,
-                           const std::function<std::unique_ptr<KernelSession>()>& make_session,
-                           const KernelBenchObserver& observer) {
-  return KernelBench(options, observer).run(make_session);
+KernelBenchRun bench_kernels(const KernelBenchOptions& options,
+                             const std::function<std::unique_ptr<KernelSession>()>& make_session,
+                             const KernelBenchObserver& observer, const std::atomic<bool>& interrupted) {
+  return KernelBench(options, observer, interrupted).run(make_session);
 }
 
 }  // namespace attest

@@ -1,8 +1,10 @@
 // Runs attest bench kernel: every planned measurement on every layer, length and batch.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -32,10 +34,16 @@ struct KernelBenchObserver {
   std::function<void(const std::string&)> notice = [](const std::string&) {};
 };
 
-/// `make_session` is called once the inputs have been found good. Fills all of the report but program, time, arguments
-/// and torch. Throws what the session throws, and DeviceError if nothing could be measured.
-KernelReport bench_kernels(const KernelBenchOptions& options,
-                           const std::function<std::unique_ptr<KernelSession>()>& make_session,
-                           const KernelBenchObserver& observer);
+struct KernelBenchRun {
+  KernelReport report;  ///< all of it but program, time, arguments and torch
+  /// DeviceError or Interrupted, which ended the run before all was measured: its rest is left out. Null if none did.
+  std::exception_ptr ended_by;
+};
+
+/// `make_session` is called once the inputs have been found good. `interrupted` is read before each measurement. Throws
+/// what the session throws but DeviceError after the first measurement, and DeviceError if nothing could be measured.
+KernelBenchRun bench_kernels(const KernelBenchOptions& options,
+                             const std::function<std::unique_ptr<KernelSession>()>& make_session,
+                             const KernelBenchObserver& observer, const std::atomic<bool>& interrupted);
 
 }  // namespace attest

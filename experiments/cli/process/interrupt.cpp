@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <csignal>
+#include <cstdlib>
 #include <mutex>
 #include <string>
 
@@ -17,10 +18,8 @@ namespace {
 
 constexpr int kInterruptedExitCode = 130;
 
-/// The time from the first signal to the end of the process: a second, less what the end itself takes.
-constexpr timespec kGrace{.tv_sec = 0, .tv_nsec = 850'000'000};
-
 std::atomic<bool> flag_wanted{false}, interrupted{false};
+std::atomic<std::chrono::milliseconds> grace;  ///< from the first signal to the end of the process
 std::atomic<bool> signalled{false};  ///< time that is over sets `interrupted` alone: the next signal is the first
 
 struct LastWords {
@@ -52,7 +51,9 @@ void* wait_for_signals(void*) {
     if (sigwait(&awaited, &signal) != 0) continue;
     if (!flag_wanted || signalled.exchange(true)) end_process();
     interrupted = true;
-    const int second = sigtimedwait(&awaited, nullptr, &kGrace);
+    const auto [seconds, rest] = std::lldiv(grace.load().count(), 1000);
+    const timespec time{.tv_sec = seconds, .tv_nsec = rest * 1'000'000};
+    const int second = sigtimedwait(&awaited, nullptr, &time);
     if (second > 0 || flag_wanted) end_process();
   }
 }
@@ -81,7 +82,8 @@ void end_on_signals() {
   pthread_attr_destroy(&attributes);
 }
 
-InterruptFlag::InterruptFlag() {
+InterruptFlag::InterruptFlag(std::chrono::milliseconds time) {
+  grace = time;
   signalled = interrupted = false;
   set_last_words("interrupted");
   flag_wanted = true;

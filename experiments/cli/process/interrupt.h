@@ -13,18 +13,19 @@ namespace attest {
 /// later, and across exec: a program that is started unblocks them. Call it once, before any other thread is made.
 void end_on_signals();
 
-/// While it lives, the first of these signals only sets the flag. A process that has not ended almost a second later,
+/// While it lives, the first of these signals only sets the flag. A process that has not ended when the grace is over,
 /// because it waits for a file system or a GPU, is ended as by a second signal. Used by one thread.
 class InterruptFlag {
  public:
-  InterruptFlag();
+  /// The default is a second, less what the end itself takes.
+  explicit InterruptFlag(std::chrono::milliseconds grace = std::chrono::milliseconds(850));
   ~InterruptFlag();
   InterruptFlag(const InterruptFlag&) = delete;
   InterruptFlag& operator=(const InterruptFlag&) = delete;
 
   /// Sets the flag after that time, as a signal does.
   void set_after(std::chrono::milliseconds time);
-  /// Sets what the process says when it is ended because it has not ended within a second of the signal.
+  /// Sets what the process says when it is ended because it has not ended within the grace.
   static void set_last_words(const std::string& sentence);
   /// Whether set_after() has set it.
   bool time_is_over() const { return time_is_over_; }

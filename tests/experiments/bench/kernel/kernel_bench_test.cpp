@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <functional>
+
 #include "dumps/synthetic/dump.h"
 #include "tests/dumps/scratch_folder.h"
 #include "tests/message_of.h"
@@ -17,6 +20,7 @@ using testing::HasSubstr;
 struct Calls {
   std::vector<std::string> prepared;
   int measured = 0;
+  std::function<void(int)> before = [](int) {};  ///< a measurement: the number of those made
 };
 
 class FakeSession final : public KernelSession {
@@ -40,6 +44,7 @@ class FakeSession final : public KernelSession {
   }
   KernelResult measure(const KernelSpec& spec) override {
     if (spec.method == "sdpa_cudnn") throw NotMeasurable("no cuDNN");
+    calls_.before(calls_.measured);
     ++calls_.measured;
     KernelResult result;
     result.setting = spec.setting;
@@ -60,8 +65,9 @@ KernelBenchOptions options() {
   return options;
 }
 
-KernelReport run(const KernelBenchOptions& options, Calls& calls, std::vector<std::string>* notices = nullptr,
-                 std::vector<std::size_t>* done = nullptr) {
+KernelBenchRun run_to_its_end(const KernelBenchOptions& options, Calls& calls,
+                              std::vector<std::string>* notices = nullptr, std::vector<std::size_t>* done = nullptr,
+                              const std::atomic<bool>& interrupted = false) {
   KernelBenchObserver observer;
   if (notices != nullptr) observer.notice = [=](const std::string& line) { notices->push_back(line); };
   if (done != nullptr)
@@ -70,7 +76,14 @@ KernelReport run(const KernelBenchOptions& options, Calls& calls, std::vector<st
       done->push_back(total);
     };
   return bench_kernels(
-      options, [&] { return std::make_unique<FakeSession>(calls); }, observer);
+      options, [&] { return std::make_unique<FakeSession>(calls); }, observer, interrupted);
+}
+
+KernelReport run(const KernelBenchOptions& options, Calls& calls, std::vector<std::string>* notices = nullptr,
+                 std::vector<std::size_t>* done = nullptr) {
+  KernelBenchRun run = run_to_its_end(options, calls, notices, done);
+  EXPECT_FALSE(run.ended_by);
+  return std::move(run.report);
 }
 
 std::string synthetic_dump(const ScratchFolder& folder, SyntheticOptions synthetic) {
@@ -153,6 +166,36 @@ TEST(KernelBench, RefusesADumpWithoutSuchLayers) {
   own.dump = folder.file("none.h5");
   EXPECT_THAT(message_of<InputError>([&] { run(own, calls); }), HasSubstr("none.h5"));
   EXPECT_TRUE(calls.prepared.empty());
+}
+
+TEST(KernelBench, KeepsWhatWasMeasuredBeforeAnErrorOfTheGpu) {
+  KernelBenchOptions own = options();
+  own.plan.batches = {1, 2};
+  own.plan.lengths = {4096};
+  Calls calls;
+  calls.before = [](int made) {
+    if (made == 5) throw DeviceError("the GPU fell off");
+  };
+  const KernelBenchRun found = run_to_its_end(own, calls);
+  EXPECT_EQ(found.report.measurements.size(), 5u);
+  EXPECT_EQ(found.report.machine.gpu, "fake");
+  // Two of cuDNN were tried before.
+  EXPECT_EQ(found.report.left_out.front().reason, "3 of 10 measurements: the GPU fell off");
+  EXPECT_EQ(message_of<DeviceError>([&] { std::rethrow_exception(found.ended_by); }),
+            "the GPU fell off; 5 of 10 measurements are reported");
+
+  calls.measured = 5;
+  EXPECT_EQ(message_of<DeviceError>([&] { run_to_its_end(own, calls); }), "the GPU fell off") << "nothing to report";
+}
+
+TEST(KernelBench, KeepsWhatWasMeasuredBeforeAnInterruption) {
+  Calls calls;
+  std::atomic<bool> interrupted = false;
+  calls.before = [&](int made) { interrupted = made == 2; };
+  const KernelBenchRun found = run_to_its_end(options(), calls, nullptr, nullptr, interrupted);
+  EXPECT_EQ(found.report.measurements.size(), 3u) << "the one that ran was finished";
+  EXPECT_THAT(message_of<Interrupted>([&] { std::rethrow_exception(found.ended_by); }),
+              HasSubstr("interrupted; 3 of "));
 }
 
 TEST(KernelBench, FailsIfNothingCouldBeMeasured) {

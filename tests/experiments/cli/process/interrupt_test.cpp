@@ -16,9 +16,9 @@ constexpr milliseconds kMoment{200};  // the thread that waits for signals has s
 constexpr int kGoesOn = 7;
 
 /// Ends with kGoesOn unless the signals ended the process before. With `limit` they come when the time is over.
-[[noreturn]] void end_after_signals(int signals, bool limit) {
+[[noreturn]] void end_after_signals(int signals, bool limit, milliseconds grace = milliseconds(850)) {
   end_on_signals();
-  InterruptFlag interrupt;
+  InterruptFlag interrupt(grace);
   if (limit) {
     interrupt.set_after(milliseconds(1));
     while (!interrupt.time_is_over()) std::this_thread::sleep_for(milliseconds(1));
@@ -33,6 +33,10 @@ constexpr int kGoesOn = 7;
 TEST(InterruptDeathTest, TheFirstSignalSetsTheFlagAndTheSecondEndsTheProcess) {
   EXPECT_EXIT(end_after_signals(1, false), testing::ExitedWithCode(kGoesOn), "");
   EXPECT_EXIT(end_after_signals(2, false), testing::ExitedWithCode(130), "interrupted");
+}
+
+TEST(InterruptDeathTest, TheProcessEndsWhenTheGraceIsOver) {
+  EXPECT_EXIT(end_after_signals(1, false, kMoment / 2), testing::ExitedWithCode(130), "interrupted");
 }
 
 TEST(InterruptDeathTest, ASignalAfterTheTimeLimitIsTheFirst) {
