@@ -111,6 +111,7 @@ void run_figures(FiguresOptions& options, const GlobalOptions& global) {
   const std::vector<KernelStudy> benches = read_kernel_studies(inputs.benches);
   const std::vector<TasksFile> tasks = read_tasks_files(inputs.tasks);
   const ResultsFiles results = options.results.open(inputs.results);
+  check_failure_prediction(results, tasks, request.only);  // before the work
   warn_of_mixed_models(results, global);
   Progress progress("figures", global.quiet, kSilentSeconds);
   request.progress = [&](std::size_t done, std::size_t total) { progress.show(done, total, 0); };

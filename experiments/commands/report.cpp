@@ -83,6 +83,7 @@ void run_report(ReportCommandOptions& options, const GlobalOptions& global) {
   options.report.benches = read_kernel_studies(inputs.benches);
   options.report.tasks = read_tasks_files(inputs.tasks);
   const ResultsFiles files = options.results.open(inputs.results);
+  check_failure_prediction(files, options.report.tasks, options.report.only);  // before the work
   warn_of_mixed_models(files, global);
 
   options.report.threads = global.thread_count();

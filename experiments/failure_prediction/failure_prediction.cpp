@@ -18,6 +18,10 @@ namespace {
 
 constexpr const char* kTasksCommand = "attest tasks";
 
+bool is_requested(const std::vector<TasksFile>& tasks, const std::vector<std::string>& only) {
+  return only.empty() ? !tasks.empty() : std::ranges::count(only, std::string_view(kFailurePrediction.name)) > 0;
+}
+
 /// Says what was joined, and what was not.
 void add_join_findings(const OutcomeStudy& study, const OutcomeCounts& counts, std::vector<Finding>& findings) {
   const JoinCounts& join = study.joined;
@@ -137,10 +141,14 @@ std::vector<TasksFile> read_tasks_files(const std::vector<std::string>& paths) {
   return files;
 }
 
+void check_failure_prediction(ResultsFiles results, const std::vector<TasksFile>& tasks,
+                              const std::vector<std::string>& only) {
+  if (is_requested(tasks, only) && !tasks.empty() && !results.empty()) join_answers(results, tasks);
+}
+
 void add_failure_prediction(ResultsFiles results, const std::vector<TasksFile>& tasks, const FigureRequest& request,
                             FigureReport& report) {
-  const bool by_name = std::ranges::count(request.only, std::string_view(kFailurePrediction.name)) > 0;
-  if (!by_name && (tasks.empty() || !request.only.empty())) return;
+  if (!is_requested(tasks, request.only)) return;
   if (tasks.empty() || results.empty()) {
     report.skipped.push_back(
         {.experiment = kFailurePrediction.name,

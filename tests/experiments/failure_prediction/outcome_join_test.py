@@ -102,6 +102,23 @@ def test_nothing_in_common_is_refused(tmp_path):
             "wrong") in refusal(results, wrong, tmp_path / "out")
 
 
+def test_nothing_in_common_is_refused_before_the_work(tmp_path):
+    """The cells of these results cannot be read, which whoever reads them says."""
+    bad, failed = planted(20)
+    results, tasks = write_results(tmp_path / "r.h5", bad), write_tasks(tmp_path / "t.h5", failed, model="large")
+    with h5py.File(results, "r+") as file:
+        selector = file["dumps/0/samples/p000/ffd"]
+        shape = selector["recall"].shape
+        del selector["recall"]
+        cells = selector.create_dataset("recall", shape, "f4", chunks=shape, compression="gzip")
+        cells.id.write_direct_chunk((0,) * len(shape), b"no deflate stream")
+    page = tmp_path / "page.html"
+    assert "recall" in attest("figures", results, "-o", tmp_path / "out", expect=4).stderr
+    for command in (("figures", results, tasks, "-o", tmp_path / "out"), ("report", results, tasks, "-o", page)):
+        assert "have no run in common" in attest(*command, expect=4).stderr
+        assert not (tmp_path / "out").exists() and not page.exists()
+
+
 def test_an_answer_twice_is_refused(tmp_path):
     bad, failed = planted(20)
     results, tasks = write_results(tmp_path / "r.h5", bad), write_tasks(tmp_path / "t.h5", failed)
