@@ -1,12 +1,10 @@
 // Adds the global options to the command line and resolves their defaults.
 #include "experiments/cli/options/global_options.h"
 
-#include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "experiments/cli/parse/checks.h"
+#include "experiments/cli/process/available_processors.h"
 #include "experiments/cli/process/rank_setup.h"
 #include "experiments/cli/process/version.h"
 
@@ -15,13 +13,6 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 constexpr std::uint64_t kMaxConfigBytes = 1'000'000;
-
-/// Processors that the scheduler may give to this process: a container or taskset may allow fewer than the machine has.
-int available_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
-}
 
 }  // namespace
 
@@ -55,7 +46,9 @@ void add_global_options(Command& program, GlobalOptions& options) {
           "lie there if they take at most a quarter of it; longer layers are cut by KV heads")
       .shows_default()
       .type("SIZE");
-  program.option("--threads", options.threads, "CPU threads; 0: one per processor, shared by the ranks of a machine")
+  program
+      .option("--threads", options.threads,
+              "CPU threads; 0: one per processor that may be used, shared by the ranks of a machine")
       .takes(whole_number(0, kMaxThreads))
       .shows_default()
       .type("N");
