@@ -93,6 +93,8 @@ std::string fault_of_head_gradient(const LayerInfo& layer) {
 
 std::string fault_of_gradient_scales(const LayerInfo& layer) {
   const std::vector<double>& scales = layer.gradient_scales;
+  if (scales.empty() && std::ranges::count(layer.arrays, kOutputGradient) > 0)
+    return "is empty, expected the gradients of at least one scale";
   for (std::size_t i = 0; i < scales.size(); ++i)
     if (!(scales[i] >= 0 && scales[i] <= 1) || std::ranges::count(scales, scales[i]) > 1)
       return fmt::format("entry {} of attribute 'scales' is {}, expected numbers from 0 to 1, each once", i, scales[i]);

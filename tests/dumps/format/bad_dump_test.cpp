@@ -387,6 +387,21 @@ TEST_F(BadDumpTest, OutputsOfAnEngine) {
             lse + ": has elements of type float16, expected float32");
 }
 
+TEST_F(BadDumpTest, ScalesOfOutputGradients) {
+  const std::string object = kLayer + "/output_gradient";
+  const auto error_of = [&](const std::vector<double>& scales) {
+    return error_after([&](const Edit& e) {
+      const double none = 0;
+      e.zeros(object, half_.get(), {scales.size(), 3, 6, 5});
+      e.attribute(object, "scales", H5T_NATIVE_DOUBLE, scales.empty() ? &none : scales.data(), {scales.size()});
+    });
+  };
+  EXPECT_EQ(error_of({1, 0.5}), "");
+  EXPECT_EQ(error_of({0.5, 0.5}),
+            object + ": entry 0 of attribute 'scales' is 0.5, expected numbers from 0 to 1, each once");
+  EXPECT_EQ(error_of({}), object + ": is empty, expected the gradients of at least one scale");
+}
+
 TEST_F(BadDumpTest, AttentionMass) {
   const std::string object = kFirst + "/layers/0/attention_mass";
   EXPECT_EQ(error_after([&](const Edit& e) {
