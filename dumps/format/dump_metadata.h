@@ -1,5 +1,5 @@
-// Metadata of a dump: reads and checks it against the format (README.md), and encodes it as bytes that a guarded child
-// sends to its parent.
+// Metadata of a dump: reads and checks it against the format (../README.md), and encodes it as bytes that a guarded
+// child sends to its parent.
 #pragma once
 
 #include <map>

@@ -1,5 +1,6 @@
 // Reads estimates of attention scores, and keys and values that replace the dump's, from a user's file (format:
-// README.md). The file is as untrusted as a dump: everything that the study needs is checked before the study begins.
+// ../README.md). The file is as untrusted as a dump: everything that the study needs is checked before the study
+// begins.
 #pragma once
 
 #include <array>
