@@ -21,8 +21,8 @@ struct DumpCheck {
   };
   std::vector<Layer> layers;  ///< by sample, then by layer number
 
-  std::int64_t num_bad_layers()
-      const;  ///< layers with NaN, infinity, or values that are not in the keys as they should
+  /// Layers with NaN, infinity, or values that are not in the keys as they should.
+  std::int64_t num_bad_layers() const;
 };
 
 /// Is called with the number of checked layers and of all layers. An exception that it throws ends the check.

@@ -178,8 +178,8 @@ std::string check_text(const DumpReader& dump, const DumpCheck& check) {
                                 finding_text(finding));
       }
       if (tensor->num_left_out > 0)
-        findings +=
-            fmt::format("{}, layer {}, {}: {} more heads\n", sample, layer.check.layer, name, tensor->num_left_out);
+        findings += fmt::format("{}, layer {}, {}: {}\n", sample, layer.check.layer, name,
+                                counted(static_cast<std::int64_t>(tensor->num_left_out), "more head"));
     }
     if (!layer.check.bad_array.empty()) findings += fmt::format("{}, {}\n", sample, layer.check.bad_array);
     if (layer.check.other_value) findings += fmt::format("{}, {}\n", sample, other_value_text(layer.check));

@@ -80,6 +80,16 @@ TEST_F(InspectTest, ClipsLongTexts) {
   EXPECT_EQ(summary_json(dump)["rope"], rope);
 }
 
+TEST_F(InspectTest, CountsTheHeadsThatItLeavesOut) {
+  write_small_dump(path_);
+  const DumpReader dump(path_);
+  DumpCheck check = check_dump(dump);
+  for (const auto& [left_out, text] : {std::pair(1, "k: 1 more head\n"), std::pair(2, "k: 2 more heads\n")}) {
+    check.layers[0].check.k.num_left_out = static_cast<std::size_t>(left_out);
+    EXPECT_THAT(check_text(dump, check), HasSubstr(text));
+  }
+}
+
 TEST_F(InspectTest, EscapesControlCharacters) {
   write_small_dump(path_);
   Edit(path_).text("/samples/first", "task", "\x1b[2Jgone\nsecond line");
