@@ -1,4 +1,4 @@
-// Numbers and items in typed text and in names.
+// Numbers and items in typed text.
 #pragma once
 
 #include <algorithm>
@@ -45,16 +45,6 @@ std::optional<Number> parse_whole(std::string_view text) {
 inline std::optional<int> take_index(std::string_view& text) {
   const std::optional<int> index = take_number<int>(text);
   return index && *index >= 0 ? index : std::nullopt;
-}
-
-/// N of a tensor's name like "model.layers.N.self_attn.k_scale"; nothing where there is none.
-inline std::optional<int> layer_in_name(std::string_view name) {
-  constexpr std::string_view kLayers = "layers.";
-  const std::size_t at = name.find(kLayers);
-  if (at == std::string_view::npos || (at > 0 && name[at - 1] != '.')) return std::nullopt;
-  std::string_view rest = name.substr(at + kLayers.size());
-  const std::optional<int> layer = take_index(rest);
-  return rest.starts_with('.') ? layer : std::nullopt;
 }
 
 /// The index below `count` of which `name` is the usual spelling: "7", but neither "07" nor "+7".

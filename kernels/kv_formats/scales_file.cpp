@@ -17,6 +17,7 @@
 #include "dumps/base/printable.h"
 #include "dumps/base/text_parts.h"
 #include "dumps/element_type.h"
+#include "kernels/base/layer_name.h"
 
 namespace attest {
 namespace {

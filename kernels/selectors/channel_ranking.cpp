@@ -12,7 +12,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
-#include "dumps/base/text_parts.h"
+#include "kernels/base/layer_name.h"
 #include "kernels/rank/sort_descending.h"
 
 namespace attest {

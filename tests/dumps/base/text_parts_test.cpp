@@ -44,13 +44,6 @@ TEST(TextParts, WhatIsTakenIsGone) {
   EXPECT_EQ(text, ")") << "what is no number stays";
 }
 
-TEST(TextParts, NamesOfTensorsTellTheLayer) {
-  for (const char* name : {"layers.12.x", "model.layers.12.self_attn.k_scale", "a.layers.12."})
-    EXPECT_EQ(layer_in_name(name), 12) << name;
-  for (const char* name : {"", "layers", "layers.", "layers.12", "layers.-1.x", "mylayers.3.x", "layers.x.y"})
-    EXPECT_EQ(layer_in_name(name), std::nullopt) << name;
-}
-
 TEST(TextParts, ItemsStandBetweenSeparators) {
   EXPECT_EQ(split("a,b", ','), (Items{"a", "b"}));
   EXPECT_EQ(split(",a,,", ','), (Items{"", "a", "", ""}));
