@@ -22,9 +22,7 @@
 namespace attest::test {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 class DumpReaderTest : public ::testing::Test {
  protected:
@@ -373,30 +371,6 @@ TEST_F(DumpReaderTest, SaysWhenDecodingFails) {
       path_ + ": /samples/first/layers/0/q: its chunk at [0, 0, 0] is damaged: its gzip stream cannot be inflated");
 }
 
-TEST_F(DumpReaderTest, LargeLayersAreReadOnlyWhenAllowed) {
-  write_small_dump(path_);
-  AttentionLayer layer;
-  EXPECT_TRUE(DumpReader(path_).read_layer(0, 0, layer));
-  const auto bytes = static_cast<std::uint64_t>(DumpReader(path_).layer_info(0, 0).bytes());
-  EXPECT_TRUE(DumpReader(path_, bytes).read_layer(0, 0, layer));
-  EXPECT_THAT(message_of<InputError>([&] { std::ignore = DumpReader(path_, bytes - 1).read_layer(0, 0, layer); }),
-              AllOf(HasSubstr(path_ + ": /samples/first/layers/0: takes "), HasSubstr(" of memory, the file has "),
-                    HasSubstr(" on disk; --allow-memory 1GiB allows it")));
-  EXPECT_THAT(message_of<InputError>([&] { DumpReader(path_).check_memory(0, 0, std::uint64_t{13} << 30); }),
-              HasSubstr("takes 13.0 GiB of memory"));
-}
-
-TEST_F(DumpReaderTest, LargeArraysAreReadOnlyWhenAllowed) {
-  write_small_dump(path_);
-  const std::size_t tokens = 40 * (sizeof(std::int32_t) + sizeof(std::int64_t)), mass = 6 * 40 * sizeof(float);
-  EXPECT_EQ(DumpReader(path_, tokens).read_array<std::int32_t>(0, "tokens").size(), 40u);
-  EXPECT_EQ(DumpReader(path_, mass).read_array<float>(0, 0, "attention_mass").size(), 240u);
-  EXPECT_THAT(message_of<InputError>([&] { DumpReader(path_, tokens - 1).read_array<std::int32_t>(0, "tokens"); }),
-              HasSubstr(path_ + ": /samples/first/tokens: takes "));
-  EXPECT_THAT(message_of<InputError>([&] { DumpReader(path_, mass - 1).read_array<float>(0, 0, "attention_mass"); }),
-              HasSubstr(path_ + ": /samples/first/layers/0/attention_mass: takes "));
-}
-
 // As h5py writes them after a data set of odd length: an element is cut by the border of the file's blocks.
 TEST_F(DumpReaderTest, FindsBadValuesOfTensorsAtOddOffsets) {
   write_dump_at_odd_offset(path_);
@@ -415,86 +389,6 @@ TEST_F(DumpReaderTest, FindsBadValuesOfTensorsAtOddOffsets) {
       EXPECT_EQ(read_to_store(DumpReader(path_), 0, 0, layer), finite) << "element " << i;
       EXPECT_EQ(layer.store->arrival.wait(1, std::chrono::milliseconds(0)).heads, finite ? 1 : 0);
     }
-}
-
-// The clusters of a hole cost nothing on disk, so they allow nothing.
-TEST_F(DumpReaderTest, HolesDoNotCount) {
-  write_small_dump(path_);
-  const std::int64_t stored = DumpReader(path_).info().stored_bytes;
-  EXPECT_GT(stored, 0);
-  std::filesystem::resize_file(path_, std::uint64_t{1} << 32);
-  const DumpReader sparse(path_);
-  EXPECT_EQ(sparse.info().file_bytes, std::int64_t{1} << 32);
-  EXPECT_LT(sparse.info().stored_bytes, stored + (1 << 20));
-}
-
-/// As `attest synth --force` puts one there while another command reads.
-TEST_F(DumpReaderTest, ADumpThatTakesItsPlaceIsNotRead) {
-  for (const int gzip_level : {0, 1}) {
-    write_small_dump(path_, {.overwrite = true, .gzip_level = gzip_level});
-    const DumpReader reader(path_);
-    const std::string other = folder_.file("other.h5");
-    write_small_dump(other, {.overwrite = true, .gzip_level = gzip_level});
-    Edit(other).zeros("/samples/first/layers/0/k", float_type(8, 7, 127).get(), {2, 40, 8});
-    Edit(other).zeros("/samples/first/tokens", H5T_STD_I32LE, {40});
-    std::filesystem::rename(other, path_);
-    const std::string sentence = path_ + ": another file has taken its place since it was opened";
-    EXPECT_EQ(message_of<InputError>([&] { reader.read_array<std::int32_t>(0, "tokens"); }), sentence);
-    AttentionLayer layer;
-    const auto read = [&] { std::ignore = reader.read_layer(0, 0, layer); };
-    EXPECT_EQ(message_of<InputError>(read), gzip_level > 0 ? sentence : "")
-        << "what is contiguous is read without HDF5";
-    if (gzip_level == 0) expect_all_values(reader);
-  }
-}
-
-TEST_F(DumpReaderTest, SaysWhenTheFileShrinksAfterwards) {
-  write_small_dump(path_);
-  const DumpReader reader(path_);
-  std::filesystem::resize_file(path_, 100);
-  AttentionLayer layer;
-  EXPECT_THROW(std::ignore = reader.read_layer(0, 0, layer), InputError);
-}
-
-/// As another program may while a dump is read: `grown` has one token more, `retyped` as many bytes.
-TEST_F(DumpReaderTest, SaysWhenWhatIsDecodedChangesAfterwards) {
-  const Handle half = float_type(5, 10, 15), brain = float_type(8, 7, 127);
-  const struct {
-    std::string object;
-    std::vector<hsize_t> grown;
-    hid_t type;
-    std::vector<hsize_t> retyped;
-    hid_t other_type;
-  } changes[]{{"layers/2/q", {4, 6, 8}, half.get(), {3, 6, 8}, brain.get()},
-              {"layers/2/k", {2, 41, 8}, half.get(), {2, 20, 8}, H5T_IEEE_F32LE},
-              {"layers/2/v", {2, 41, 5}, half.get(), {2, 40, 5}, brain.get()},
-              {"layers/2/output", {3, 6, 6}, brain.get(), {3, 6, 5}, half.get()},
-              {"layers/0/attention_mass", {6, 41}, H5T_IEEE_F32LE, {6, 80}, half.get()}};
-  for (const auto& [object, grown, type, retyped, other_type] : changes)
-    for (const bool grows : {true, false}) {
-      write_small_dump(path_, {.overwrite = true, .gzip_level = 1});
-      const DumpReader reader(path_);
-      const std::string whole = "/samples/first/" + object;
-      Edit(path_).zeros(whole, grows ? type : other_type, grows ? grown : retyped);
-      AttentionLayer layer;
-      const auto read = [&] {
-        if (object.ends_with("mass")) return reader.read_array<float>(0, 0, "attention_mass").empty();
-        if (object.ends_with("output")) return reader.read_array<float>(0, 2, "output").empty();
-        return reader.read_layer(0, 2, layer);
-      };
-      const std::string sentence =
-          path_ + ": " + whole + ": has another size or element type, the file has changed since it was opened";
-      EXPECT_EQ(message_of<InputError>([&] { read(); }), sentence);
-      if (object.ends_with("k") || object.ends_with("v")) {
-        layer.store = std::make_shared<MemoryStore>();
-        EXPECT_EQ(message_of<InputError>([&] { read_to_store(reader, 0, 2, layer); }), sentence);
-      }
-    }
-  write_small_dump(path_, {.overwrite = true});
-  const DumpReader reader(path_);
-  Edit(path_).zeros("/samples/first/tokens", H5T_STD_I32LE, {41});
-  EXPECT_EQ(message_of<InputError>([&] { reader.read_array<std::int32_t>(0, "tokens"); }),
-            path_ + ": /samples/first/tokens: has another size, the file has changed since it was opened");
 }
 
 }  // namespace
