@@ -40,7 +40,7 @@ void write_figure_source(const Figure& figure, const PageStyle& page, const std:
 GnuplotRun draw_figure(const Figure& figure, const std::filesystem::path& folder,
                        const std::vector<std::string>& formats, std::chrono::milliseconds time_limit) {
   const Gnuplot command = gnuplot("formats = {}", gnuplot_text(format_words(formats)));
-  GnuplotRun run = run_gnuplot(folder, figure.name + ".gp", command, time_limit);
+  GnuplotRun run = run_gnuplot(folder, figure.name + ".gp", command, time_limit * formats.size());
   for (const std::string& format : formats) {
     const std::string picture = figure.name + "." + format;
     if (run.status == GnuplotRun::Status::done && !is_whole_picture(folder / picture, format))

@@ -132,6 +132,7 @@ Gnuplot gnuplot_script(const Figure& figure, const PageStyle& page = {});
 void write_figure_source(const Figure& figure, const PageStyle& page, const std::filesystem::path& folder);
 
 /// Draws `formats` in the folder that has the csv and the script. Without success none of these pictures remains.
+/// `time_limit`: for each.
 GnuplotRun draw_figure(const Figure& figure, const std::filesystem::path& folder,
                        const std::vector<std::string>& formats,
                        std::chrono::milliseconds time_limit = kGnuplotTimeLimit);

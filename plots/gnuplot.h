@@ -21,7 +21,8 @@ struct GnuplotRun {
   std::string message;  ///< one sentence; empty when done
 };
 
-inline constexpr std::chrono::seconds kGnuplotTimeLimit{60};
+/// For each picture.
+inline constexpr std::chrono::seconds kGnuplotTimeLimit{120};
 
 /// Runs `gnuplot -e COMMAND SCRIPT` in `folder`, where the script reads its data and writes its pictures. gnuplot is
 /// found through PATH; its stdout is discarded. One call at a time: end_gnuplot() ends one gnuplot.

@@ -71,6 +71,7 @@ Json json_of(const FigureReport& report, const std::string& folder) {
                                    {"run_options", s.run_options},
                                    {"command", s.command}});
   document["not_drawn"] = report.not_drawn;
+  document["failed"] = report.failed;
   return document;
 }
 
@@ -125,6 +126,8 @@ void run_figures(FiguresOptions& options, const GlobalOptions& global) {
   write_figures(report, options.folder, request);
   std::cout << (global.json ? json_of(report, options.folder).sort().dump(2) + "\n" : text_of(report, options.folder));
   if (!global.quiet) std::cerr << not_drawn_text(report, options.folder);
+  std::cout.flush();
+  refuse_failed(report, printable(options.folder));
 }
 
 }  // namespace

@@ -96,11 +96,12 @@ void check_outputs(const ValidateOptions& options) {
     throw UsageError("--format is of the pictures of --details, which is not given");
 }
 
-/// Throws OutputError if gnuplot cannot draw something; nothing of the folder is written then.
+/// Throws OutputError if the folder cannot be written, or if gnuplot failed on a figure, when all else is written.
 void write_details(const Judgement& judgement, const ValidateOptions& options, const GlobalOptions& global) {
   if (options.details.empty()) return;
   const FigureReport report = write_verdict_folder(judgement, options.folder());
   if (!global.quiet) std::cerr << not_drawn_text(report, printable(options.details));
+  refuse_failed(report, printable(options.details));
 }
 
 void write_outputs(const Judgement& judgement, const ValidateOptions& options, const GlobalOptions& global) {

@@ -81,7 +81,7 @@ std::vector<std::string> files_of_captions(std::string_view captions, std::strin
 }
 
 void write_captions(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder,
-                    const std::vector<std::string>& formats, const std::string& before) {
+                    const std::string& before) {
   std::string text(kCaptionsTitle);
   std::vector<std::string> experiments;
   for (const ExperimentMade& m : made) {
@@ -92,7 +92,9 @@ void write_captions(const std::vector<ExperimentMade>& made, const std::filesyst
     for (const NamedTable& table : m.result.tables)
       text += fmt::format("**{}** (table): {}\n\n", table.name, paragraph(table.caption));
     for (const Finding& finding : m.result.findings) text += fmt::format("- {}\n", paragraph(finding.text));
-    text += fmt::format("{}{}\n", kFiles, join(files_of(m.result, formats), " "));
+    std::vector<std::string> files = files_of(m.result, kFigureFormats);
+    std::erase_if(files, [&](const std::string& file) { return !std::filesystem::exists(folder / file); });
+    text += fmt::format("{}{}\n", kFiles, join(files, " "));
   }
   write_text_file(folder / kCaptionsFile, text + sections_of_others(before, experiments));
 }

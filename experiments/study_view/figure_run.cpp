@@ -47,7 +47,7 @@ void draw(const ExperimentMade& made, const StagedFolder& staged, const FigureRe
     if (!report.not_drawn.empty()) continue;
     const GnuplotRun run = draw_figure(figure, staged.staging(), request.formats);
     if (run.status == GnuplotRun::Status::not_installed) report.not_drawn = run.message;
-    if (run.status == GnuplotRun::Status::failed) throw OutputError(run.message);
+    if (run.status == GnuplotRun::Status::failed) report.failed.push_back(run.message);
     if (run.status == GnuplotRun::Status::not_written) staged.fail(run.message);
   }
 }
@@ -134,8 +134,7 @@ void write_figures(FigureReport& report, const std::filesystem::path& folder, co
     for (const TextFile& text : texts) write_text_file(staged.staging() / text.name, text.text);
     for (const ExperimentMade& made : report.made) draw(made, staged, request, report);
     const std::string before = text_of_file(folder / kCaptionsFile);
-    const std::vector<std::string> drawn = report.not_drawn.empty() ? request.formats : std::vector<std::string>{};
-    write_captions(report.made, staged.staging(), drawn, before);
+    write_captions(report.made, staged.staging(), before);
     const std::vector<std::string> written = staged.commit();
     std::error_code ignored;
     for (ExperimentMade& made : report.made) {
@@ -150,6 +149,12 @@ void write_figures(FigureReport& report, const std::filesystem::path& folder, co
     throw_if_limit(folder.string(), error.code().value());
     staged.fail(error.what());
   }
+}
+
+void refuse_failed(const FigureReport& report, const std::string& folder) {
+  constexpr std::size_t kMax = 3;
+  if (!report.failed.empty())
+    throw OutputError(fmt::format("{}; all else is written to {}", first_few(report.failed, kMax, "; "), folder));
 }
 
 std::string not_drawn_text(const FigureReport& report, const std::string& folder) {

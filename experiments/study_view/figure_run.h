@@ -47,7 +47,8 @@ struct ExperimentSkipped {
 struct FigureReport {
   std::vector<ExperimentMade> made;
   std::vector<ExperimentSkipped> skipped;
-  std::string not_drawn;  ///< why there are no pictures (gnuplot is not installed); empty if there are
+  std::string not_drawn;                 ///< why there are no pictures (gnuplot is not installed); empty if there are
+  std::vector<std::string> failed = {};  ///< figures without pictures, because gnuplot failed on them: a sentence each
 };
 
 /// The result of an experiment for one study.
@@ -74,14 +75,17 @@ void refuse_existing(const FigureReport& report, const std::filesystem::path& fo
                      const std::vector<TextFile>& texts = {});
 
 /// Writes what was made, its captions and `texts` into the folder, all together; data and scripts even where no picture
-/// can be drawn because gnuplot is not installed. Where files are replaced, pictures of a figure that the folder's
-/// captions name go, in formats that are not made now. Throws OutputError, and leaves nothing, when gnuplot fails or
-/// they cannot be written.
+/// can be drawn because gnuplot is not installed, or fails on one. Where files are replaced, pictures of a figure that
+/// the folder's captions name go, in formats that are not made now. Throws OutputError, and leaves nothing, when they
+/// cannot be written.
 void write_figures(FigureReport& report, const std::filesystem::path& folder, const FigureRequest& request,
                    const std::vector<TextFile>& texts = {});
 
 /// Why there are no pictures and how to draw them, a line; empty if there are.
 std::string not_drawn_text(const FigureReport& report, const std::string& folder);
+
+/// Throws OutputError if gnuplot failed on a figure.
+void refuse_failed(const FigureReport& report, const std::string& folder);
 
 struct StudyResult {
   std::string study;  ///< title
@@ -121,9 +125,9 @@ std::vector<std::string> files_of_captions(std::string_view captions, std::strin
 /// files_of_captions() for the captions of the folder.
 std::vector<std::string> captioned_files(const std::filesystem::path& folder, const std::string& experiment);
 
-/// `before`: captions of figures that stay, of which the sections about other experiments are kept. `formats`: of the
-/// pictures that were drawn.
+/// Of figures and tables that stand in the folder. `before`: captions of figures that stay, of which the sections about
+/// other experiments are kept.
 void write_captions(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder,
-                    const std::vector<std::string>& formats, const std::string& before);
+                    const std::string& before);
 
 }  // namespace attest

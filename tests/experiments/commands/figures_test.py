@@ -377,15 +377,26 @@ def test_every_curve_of_the_csv_is_drawn(study):
 
 @needs_gnuplot
 def test_a_gnuplot_that_fails_is_one_sentence_and_exit_5(tmp_path):
+    """It costs the pictures of the figure on which it fails, and nothing else."""
     path = write_results(tmp_path / "r.h5", [ffd()])
-    broken = tmp_path / "bin/gnuplot"
+    broken, out = tmp_path / "bin/gnuplot", tmp_path / "out"
     broken.parent.mkdir()
-    broken.write_text("#!/bin/sh\necho 'set terminal: unknown or ambiguous terminal type' >&2\nexit 1\n")
+    broken.write_text("#!/bin/sh\ncase $4 in quality_vs_io.gp) echo 'unknown terminal type' >&2; exit 1;; esac\n"
+                      f"exec {shutil.which('gnuplot')} \"$@\"\n")
     broken.chmod(0o755)
     env = {**os.environ, "PATH": f"{broken.parent}:{os.environ['PATH']}"}
-    done = figures(path, "-o", tmp_path / "out", "--only", "quality_vs_io", expect=5, env=env)
-    assert "gnuplot could not draw quality_vs_io.gp: set terminal: unknown or ambiguous terminal type" in done.stderr
-    assert not (tmp_path / "out").exists(), "nothing is left half done"
+    whole = tmp_path / "whole"
+    figures(path, "-o", whole, "--format", "svg,png")
+    done = figures(path, "-o", out, "--format", "svg,png", expect=5, env=env)
+    said = f"gnuplot could not draw quality_vs_io.gp: unknown terminal type; all else is written to {out}"
+    assert done.stderr == f"attest: {said}\n" and "quality_vs_io.{csv,gp}" in done.stdout
+    lost = {"quality_vs_io.svg", "quality_vs_io.png"}
+    assert {p.name for p in out.iterdir()} == {p.name for p in whole.iterdir()} - lost
+    captions = (out / "captions.md").read_text()
+    assert "quality_vs_io.svg" not in captions and "layer_sparsity.svg" in captions
+    again = figures(path, "-o", whole, "--format", "svg,png", "--force", "--json", expect=5, env=env)
+    assert json.loads(again.stdout)["failed"] == [said.partition(";")[0]]
+    assert not lost & {p.name for p in whole.iterdir()}, "they show what was"
 
 
 @needs_gnuplot
