@@ -46,7 +46,11 @@ std::string number_text(double value, const Column& column, NumberStyle style) {
   const bool page = style == NumberStyle::page;
   if (std::isnan(value)) return style == NumberStyle::csv ? "nan" : page ? "–" : "-";
   if (std::isinf(value) && page) return value > 0 ? "∞" : "−∞";
-  if (style == NumberStyle::csv) return fmt::format("{:.10g}", value);
+  if (style == NumberStyle::csv) {
+    constexpr double kWhole = 0x1p53;  // up to here doubles hold every whole number
+    const bool whole = std::abs(value) < kWhole && value == std::trunc(value);
+    return whole ? fmt::format("{:.0f}", value) : fmt::format("{:.10g}", value);
+  }
   return page && column.heading.empty() ? fmt::format("{:.6g}", value) : fmt::format("{:.{}f}", value, column.decimals);
 }
 

@@ -35,10 +35,11 @@ TEST(Table, CsvQuotesWhatWouldSplitACell) {
 
 TEST(Table, CsvKeepsTenDigitsAndNamesWhatIsNotFinite) {
   Table table({{.name = "x"}});
-  for (double x : {1.0 / 3, 123456789.25, -std::nan(""), -std::numeric_limits<double>::infinity(), 1e-12})
+  for (double x : {1.0 / 3, 123456789.25, -std::nan(""), -std::numeric_limits<double>::infinity(), 1e-12,
+                   12345678901234.0, -0x1.fp52, 0x1p60, 0.0})
     table.add_row({x});
   EXPECT_EQ(written([](const Table& t, std::ostream& out) { write_csv(t, out); }, table),
-            "x\n0.3333333333\n123456789.2\nnan\n-inf\n1e-12\n");
+            "x\n0.3333333333\n123456789.2\nnan\n-inf\n1e-12\n12345678901234\n-8725724278030336\n1.152921505e+18\n0\n");
 }
 
 TEST(Table, NumbersAreWrittenForTheirReaders) {
