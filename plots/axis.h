@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plots/figure.h"
+#include "plots/layout_lengths.h"
 
 namespace attest {
 
@@ -43,10 +44,6 @@ std::optional<double> axis_floor(const Figure& figure, const Panel& panel, AxisO
 /// The range of shown values: as given, else that of the data of all series, with a margin. The y axis also covers
 /// bands, and both axes cover reference lines.
 Range axis_range(const Figure& figure, const Panel& panel, AxisOf which);
-
-// Inches, of text of 7 pt.
-inline constexpr double kTicCharacterWidth = 0.055;  ///< of a digit, of which tic labels are made
-inline constexpr double kLineHeight = 0.11;
 
 /// The room of an axis for the labels of its tics.
 struct TicSpace {

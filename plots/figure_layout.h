@@ -1,4 +1,4 @@
-// Layout of a figure: positions in inches, independent of gnuplot.
+// Layout of a figure, independent of gnuplot: its size in inches, places in fractions of its width and height.
 #pragma once
 
 #include <string>

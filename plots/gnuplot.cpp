@@ -57,8 +57,9 @@ struct SpawnActions {
   ~SpawnActions() { posix_spawn_file_actions_destroy(&actions); }
 };
 
-/// A process that blocks no signals and ignores none but SIGXFSZ, as this one may. Its own process group keeps a
-/// terminal's Ctrl-C from it: the message of this process would else be that gnuplot failed.
+/// A process that blocks no signals and ignores those that this one ignores, but for SIGPIPE: SIGXFSZ, SIGHUP under
+/// nohup. Its own process group keeps a terminal's Ctrl-C from it: the message of this process would else be that
+/// gnuplot failed.
 struct SpawnAttributes {
   posix_spawnattr_t attributes;
 
