@@ -24,6 +24,8 @@ async function load(arrays) {
   document.body.ariaBusy = String(++loads > 0);
   try {
     await Promise.all(missing.map((array) => (array.loading ??= unpack(array))));
+  } catch (error) {
+    showProblem(`Numbers of this page cannot be unpacked (${error.message}): the file is damaged.`);
   } finally {
     document.body.ariaBusy = String(--loads > 0);
   }

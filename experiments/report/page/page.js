@@ -192,12 +192,16 @@ function setUpPrinting() {
   });
 }
 
+/// Says it above the map; nothing if it is "".
+function showProblem(sentence) {
+  byId("problem").textContent = sentence;
+  byId("problem").hidden = sentence === "";
+}
+
 function restoreFromAddress() {
   const hash = location.hash.slice(1);
   if (!isState(hash)) return false;
-  const problem = restoreState(hash);
-  byId("problem").textContent = problem;
-  byId("problem").hidden = problem === "";
+  showProblem(restoreState(hash));
   return true;
 }
 
@@ -206,8 +210,7 @@ function start() {
   setUpPrinting();
   document.querySelectorAll("table.data").forEach(enhanceTable);
   if (typeof DecompressionStream === "undefined") {
-    byId("problem").textContent = "Map and figures take a browser of 2023 or later (DecompressionStream).";
-    byId("problem").hidden = false;
+    showProblem("Map and figures take a browser of 2023 or later (DecompressionStream).");
     return;
   }
   const figures = showFigures();

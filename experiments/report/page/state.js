@@ -62,14 +62,15 @@ function restoreState(text) {
   state.setting = usualSetting(selectorNow());
   choose("setting", selectorNow().settings, (i) => (state.setting = i));
   if (words.get("order") === "worst") state.order = "worst";
-  const layer = Number(words.get("layer") ?? NaN), head = Number(words.get("head") ?? 0);
+  const whole = (text) => (/^\d+$/.test(text) ? Number(text) : NaN);
+  const layer = whole(words.get("layer")), head = whole(words.get("head") ?? "0");
   if (words.has("layer") || words.has("head")) {
-    if (model.layers.includes(layer) && Number.isInteger(head) && head >= 0 && head < model.heads) {
+    if (model.layers.includes(layer) && head < model.heads) {
       state.layer = layer;
       state.head = head;
     } else {
       const given = ["layer", "head"].filter((name) => words.has(name));
-      unknown.push(given.map((name) => `${name} ${words.get(name)}`).join(", "));
+      unknown.push(given.map((name) => `${name} ${words.get(name) || "''"}`).join(", "));
     }
   }
   return unknown.length ? `This report does not have ${unknown.join("; ")}.` : "";

@@ -123,6 +123,19 @@ def test_a_link_to_what_is_not_there_says_so(page, study):
     page.open(study[1], "#metric=recall&selector=nosuch&setting=99&layer=77&head=0")
     said = page.run("document.getElementById('problem').textContent")
     assert said == "This report does not have selector nosuch; setting 99; layer 77, head 0."
+    page.open(study[1], "#layer=&head=")
+    assert page.run("document.getElementById('problem').textContent") == \
+        "This report does not have layer '', head ''."
+
+
+def test_numbers_that_cannot_be_unpacked_are_said(browser, study, tmp_path):
+    text = Path(study[1]).read_text()
+    texts = re.search(r'"texts":\s*\[[^]]*\]', text)[0]
+    (tmp_path / "damaged.html").write_text(text.replace(texts, re.sub(r'"[^"]{20}', '"' + 20 * "A", texts)))
+    browser.open(tmp_path / "damaged.html")
+    said = browser.run("document.getElementById('problem').textContent")
+    assert said.startswith("Numbers of this page cannot be unpacked (") and said.endswith("the file is damaged.")
+    assert not browser.run("document.getElementById('problem').hidden")
 
 
 def test_each_model_begins_with_a_selector_of_its_own(browser, tmp_path):
