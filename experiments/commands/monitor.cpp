@@ -190,8 +190,8 @@ std::string text_of(const Monitored& found) {
       guarantee.kind == GuaranteeKind::mean
           ? "the mean deficit is what the targets allow"
           : fmt::format("at most {:.6g} % of {} violate", guarantee.max_violating * 100, units_text(found.set));
-  text += fmt::format("  {:<13}{} of {} {} miss a target\n", "violating", seen.violations, seen.prompts,
-                      units_text(found.set));
+  text += fmt::format("  {:<13}{} of {} miss a target\n", "violating", seen.violations,
+                      counted_units(found.set, seen.prompts));
   text += fmt::format("  {:<13}against \"{}\": {}\n", "guarantee", allowed, evidence_text(seen.guarantee, found));
   text += fmt::format("  {:<13}against \"like the {} that certified\": {}{}\n", "drift",
                       found.recommended.certified.size(), evidence_text(seen.drift, found),

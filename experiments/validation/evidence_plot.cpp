@@ -198,7 +198,8 @@ std::string source_text(const Judgement& judgement) {
   std::vector<std::string> results;
   for (const JudgedFile& file : judgement.results)
     results.push_back(fmt::format("{} ({})", std::filesystem::path(file.path).filename().string(), file.content_hash));
-  return fmt::format("{} {}; results {}", judgement.set.prompts.size(), scope_text(judgement.set), join(results, ", "));
+  return fmt::format("{} {}; results {}", counted(std::ssize(judgement.set.prompts), "prompt"),
+                     scope_text(judgement.set), join(results, ", "));
 }
 
 }  // namespace attest

@@ -110,9 +110,9 @@ std::string scope_text(const PromptSet& set) {
   const std::string lengths = fmt::format("{} tokens", range_text(set.shortest(), set.longest()));
   const std::string layers =
       set.all_layers ? "" : fmt::format(", judged in {} of {}", set.layers.size(), counted(set.num_layers, "layer"));
-  if (tasks.empty()) return fmt::format("prompts of {}{}", lengths, layers);
-  return printable(fmt::format("prompts of the task{} {} with {}{}", tasks.size() == 1 ? "" : "s", join(tasks, ", "),
-                               lengths, layers));
+  if (tasks.empty()) return fmt::format("of {}{}", lengths, layers);
+  return printable(
+      fmt::format("of the task{} {} with {}{}", tasks.size() == 1 ? "" : "s", join(tasks, ", "), lengths, layers));
 }
 
 }  // namespace attest

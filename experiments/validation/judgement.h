@@ -64,7 +64,7 @@ std::string range_text(std::int64_t low, std::int64_t high);
 /// The fewest and the most queries of a prompt. Nothing of answers alone.
 std::optional<std::pair<std::int64_t, std::int64_t>> judged_queries(const PromptSet& set);
 
-/// "prompts of the tasks kv, mk with 2048 to 4100 tokens"
+/// What the prompts are: "of the tasks kv, mk with 2048 to 4100 tokens".
 std::string scope_text(const PromptSet& set);
 
 }  // namespace attest

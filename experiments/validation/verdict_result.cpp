@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "analysis/statistics/model_cells.h"
+#include "dumps/base/join.h"
 #include "experiments/study_view/words.h"
 #include "experiments/validation/evidence_plot.h"
 #include "experiments/validation/setting_figure.h"
@@ -110,9 +111,10 @@ NamedTable settings_table(const Judgement& judgement) {
   columns.push_back({{"keep_ratio", Kind::number, "tokens kept"}, [](const Row& r) { return r.keep; }});
   columns.push_back({{"io_ratio", Kind::number, "bytes read"}, [](const Row& r) { return r.io; }});
   return {"settings",
-          fmt::format("What {} prompts say of each setting of {}, the safest first; those after the first that does "
-                      "not pass are not tested, whatever their own p-value. {}.",
-                      judgement.set.prompts.size(), display_name(judgement.set.selector.label), source_text(judgement)),
+          fmt::format("Each setting of {} over {}, the safest first; those after the first that does not pass are not "
+                      "tested, whatever their own p-value. {}.",
+                      display_name(judgement.set.selector.label), counted(std::ssize(judgement.set.prompts), "prompt"),
+                      source_text(judgement)),
           make_table<Row>(judgement.single.settings, columns)};
 }
 

@@ -112,7 +112,7 @@ std::vector<VerdictLine> verdict_lines(const Judgement& judgement) {
                                                          : "not shown",
            guarantee_sentence(judgement));
   add_line(lines, "evidence", evidence_text(judgement, judgement.evidence()));
-  add_line(lines, "prompts", scope_text(judgement.set));
+  add_line(lines, "prompts", "prompts " + scope_text(judgement.set));
   add_line(lines, "engine", engines_text(judgement.set));
   add_line(lines, "covers", coverage_text(judgement));
   if (judgement.extrapolated_to)

@@ -63,6 +63,10 @@ def test_prompts_like_those_that_certified(recommended, tmp_path):
     assert not found["guarantee"]["alarm"] and not found["drift"]["alarm"]
 
 
+def test_one_prompt_is_one_prompt(recommended, tmp_path):
+    assert "0 of 1 prompt miss a target" in monitor(recommended, later(tmp_path / "n.h5", 1)).stdout
+
+
 def test_prompts_without_a_number_are_no_absence_of_evidence(recommended, tmp_path):
     nothing = np.full((5, 2, 2, 4, 3), np.nan)
     later_results = write_planted(tmp_path / "n.h5", {"recall": nothing}, dump="n.h5",

@@ -165,6 +165,13 @@ def test_a_mean_has_a_curve_for_each_target(results, tmp_path):
     assert [float(row["mean_deficit"]) for row in rows] == pytest.approx(deficits, abs=CELL)
 
 
+def test_one_prompt_is_one_prompt(tmp_path):
+    results = write_results(tmp_path / "r.h5", [ffd()], {"p": [0, 1, 2]})
+    validate(results, "--claim", "observed", "--target", "recall>=0.5", "--details", tmp_path / "out", expect=None)
+    captions = (tmp_path / "out/captions.md").read_text()
+    assert "1 prompt of " in captions and "1 prompts" not in captions
+
+
 def test_observed_has_no_interval(results, tmp_path):
     validate(results, "--claim", "observed", "--target", "recall>=0.5", "--details", tmp_path / "out", "--format",
              "svg", expect=3)
