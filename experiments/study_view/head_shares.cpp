@@ -39,10 +39,10 @@ std::map<HeadPlace, Mean> head_means(const std::vector<SampleCells>& samples, bo
 HeadShares shares_of(const std::vector<SampleCells>& samples) {
   HeadShares found;
   double total = 0;
-  std::int64_t rows = 0;
+  std::int64_t queries = 0;
   for (const SampleCells& cells : samples) {
     if (std::ranges::all_of(cells.values, [](float e) { return std::isnan(e); })) continue;
-    rows += cells.num_queries;
+    queries += cells.num_queries;
     for (std::size_t y = 0; y < cells.layers.size(); ++y)
       for (std::int64_t n = 0; n < cells.num_queries; ++n) {
         const std::span<const float> heads = cells.layer(y).subspan(static_cast<std::size_t>(n * cells.num_heads),
@@ -57,7 +57,7 @@ HeadShares shares_of(const std::vector<SampleCells>& samples) {
       }
   }
   for (auto& [place, part] : found.shares) part /= total;
-  found.mean_error = rows > 0 ? total / static_cast<double>(rows) : kNaN;
+  found.mean_error = queries > 0 ? total / static_cast<double>(queries) : kNaN;
   return found;
 }
 

@@ -33,12 +33,12 @@ struct HeadRanking {
 /// Ranks heads by their weight over all samples and layers that have weights.
 HeadRanking rank_by_weight(const ModelStudy& study);
 
-/// The share of each head in the sum of a selector's weighted errors at one setting, over samples and rows. The part of
-/// a head in its layer's root of the sum of squares is the square of its own over that root. Empty if there is no
+/// The share of each head in the sum of a selector's weighted errors at one setting, over samples and queries. The part
+/// of a head in its layer's root of the sum of squares is the square of its own over that root. Empty if there is no
 /// error.
 struct HeadShares {
   std::map<HeadPlace, double> shares;
-  double mean_error = 0;  ///< of the rows' weighted errors
+  double mean_error = 0;  ///< of the queries' weighted errors
 
   /// Descending by share.
   std::vector<std::pair<HeadPlace, double>> ranked() const;

@@ -46,10 +46,10 @@ class DenseCells {
 
   DensePoint with(const std::set<HeadPlace>& dense) const {
     DensePoint point{.count = dense.size()};
-    std::int64_t rows = 0, reads = 0;
+    std::int64_t queries = 0, reads = 0;
     for (const SampleCells& cells : errors_)
-      for (std::int64_t n = 0; n < cells.num_queries; ++n, ++rows) {
-        const double error = row_error(cells, n, dense);
+      for (std::int64_t n = 0; n < cells.num_queries; ++n, ++queries) {
+        const double error = query_error(cells, n, dense);
         point.mean_error += error;
         point.largest_error = std::max(point.largest_error, error);
       }
@@ -59,7 +59,7 @@ class DenseCells {
         point.io += dense.contains(place) ? 1 : io;
         ++reads;
       });
-    point.mean_error /= static_cast<double>(rows);
+    point.mean_error /= static_cast<double>(queries);
     point.io /= static_cast<double>(reads);
     return point;
   }
@@ -75,7 +75,7 @@ class DenseCells {
   }
 
  private:
-  double row_error(const SampleCells& cells, std::int64_t n, const std::set<HeadPlace>& dense) const {
+  double query_error(const SampleCells& cells, std::int64_t n, const std::set<HeadPlace>& dense) const {
     double sum = 0;
     for (std::size_t y = 0; y < cells.layers.size(); ++y) {
       double squares = 0;

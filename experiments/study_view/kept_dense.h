@@ -18,7 +18,7 @@ std::string_view name_of(DenseBy by);
 struct DensePoint {
   std::size_t count = 0;                     ///< KV heads that are dense
   double io = 0;                             ///< mean over the cells of the samples that have weighted errors
-  double mean_error = 0, largest_error = 0;  ///< of the rows' weighted errors
+  double mean_error = 0, largest_error = 0;  ///< of the queries' weighted errors
 };
 
 struct DenseCurve {
@@ -28,8 +28,9 @@ struct DenseCurve {
 };
 
 /// Curves with a point each for 0, 1, 2, 4, 8, ... dense KV heads. The weight of a KV head is the root of the sum of
-/// the squares of its query heads' weights. Its output error and its mass on the spans are means over query heads, rows
-/// and samples. The curve of chance has means over draws. Curves for which the results have no numbers are left out.
+/// the squares of its query heads' weights. Its output error and its mass on the spans are means over query heads,
+/// queries and samples. The curve of chance has means over draws. Curves for which the results have no numbers are left
+/// out.
 std::vector<DenseCurve> dense_curves(const ModelStudy& study, const PooledSelector& selector, std::size_t setting,
                                      const HeadRanking& weights);
 

@@ -9,7 +9,7 @@
 namespace attest {
 namespace {
 
-/// Sum over the cells that both have. The samples of `a` and `b` are the same, in the same order.
+/// The sum of `part` over that of `whole`, over the cells that both have; one of them may lack a sample.
 double share_of_sums(std::span<const SampleCells> part, std::span<const SampleCells> whole) {
   double part_sum = 0, whole_sum = 0;
   for (const SampleCells& p : part) {

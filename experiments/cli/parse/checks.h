@@ -22,7 +22,7 @@ struct Check {
   std::string complaint_about(std::string& text) const;
 };
 
-/// A decimal whole number. Without `maximum`: "a whole number of at least LEAST".
+/// A decimal whole number: "a whole number from 0 to 8"; without `maximum` "a whole number of at least 1".
 Check whole_number(std::int64_t minimum, std::int64_t maximum = std::numeric_limits<std::int64_t>::max());
 
 /// A whole number of 64 bits without sign.
