@@ -140,7 +140,7 @@ print(*(m for m in known if not find_spec(m)))' ${tests:+pytest}) ||
   fi
 else
   wheels "the wheels of requirements.txt" requirements.txt
-  [ -z "$tokenizers" ] || compgen -G "$venv/lib/python3*/site-packages/transformers" >/dev/null ||
+  [ -z "$tokenizers" ] || has_requirements <(grep '^transformers==' cmake/requirements-torch.txt) ||
     pip_install "transformers, without torch" $(grep '^transformers==' cmake/requirements-torch.txt)
   [ -z "$torch" ] || wheels "torch and transformers (some 3 GB)" cmake/requirements-torch.txt
   [ -z "$tests" ] || wheels "the wheels of the tests" cmake/requirements-tests.txt

@@ -181,6 +181,24 @@ def test_wheels_that_cannot_be_had_are_named_at_once(bare_checkout, tmp_path):
     assert "pip install -r requirements.txt -r cmake/requirements-tests.txt\n" in result.stderr
 
 
+@pytest.mark.parametrize("pinned", [True, False])
+def test_transformers_of_another_version_is_replaced_for_the_tokenizers(pinned, bare_checkout, tmp_path):
+    packages = bare_checkout / ".venv/lib/python3.11/site-packages"
+    pin = re.search(r"^transformers==(\S+)", (ROOT / "cmake/requirements-torch.txt").read_text(), re.M)[1]
+    about = packages / "transformers-1.dist-info/METADATA"
+    for folder in (packages / "transformers", about.parent, bare_checkout / ".venv/bin"):
+        folder.mkdir(parents=True)
+    about.write_text(f"Name: transformers\nVersion: {pin if pinned else '1.0'}\n")
+    for program in ("python", "pip"):
+        path = bare_checkout / ".venv/bin" / program
+        path.write_text(f"#!/bin/sh\nPYTHONPATH={packages} exec {sys.executable} \"$@\"\n")
+        path.chmod(0o755)
+    (bare_checkout / "requirements.txt").write_text("")  # nothing else is missing
+    result, _ = set_up(tmp_path, bare_checkout, "--tokenizers", ATTEST_CUDA="0", ATTEST_PYTHON="")
+    assert ("installing transformers, without torch into .venv" in result.stderr) != pinned, result.stderr
+    assert (result.returncode == 0) == pinned
+
+
 def test_headers_of_another_prefix_count(bare_checkout, tmp_path):
     """On a machine with no libraries in /usr/include: only what CMAKE_PREFIX_PATH and CPATH have is there."""
     script = bare_checkout / "cmake/setup_missing.sh"
