@@ -1,8 +1,10 @@
-"""Processes that tests start find the package, too."""
+"""Processes that tests start find the package, too, and a test that is run by hand its checkout."""
 import os
 import pathlib
 
-os.environ["PYTHONPATH"] = str(pathlib.Path(__file__).resolve().parents[1] / "experiments/python")
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+os.environ["PYTHONPATH"] = str(ROOT / "experiments/python")
+os.environ.setdefault("ATTEST_SOURCE_DIR", str(ROOT))
 
 
 def pytest_make_parametrize_id(val):
