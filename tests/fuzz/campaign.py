@@ -15,9 +15,8 @@ HDF5 = {"dump", "estimates", "results", "tasks", "figures"}
 PIECES = 100  # of the inputs of a reader
 LINE = re.compile(
     r"(?P<inputs>\d+) inputs in [\d.]+ s \([\d.]+/s, (?P<rate>[\d.]+) in a second of a core\): (?P<accepted>\d+) "
-    r"accepted, \d+ refused, "
-                  r"(?P<failed>\d+) failed, (?P<crashes>\d+) crashes and (?P<loops>\d+) loops of HDF5, (?P<again>\d+) "
-                  r"of them read again")
+    r"accepted, \d+ refused, (?P<failed>\d+) failed, (?P<crashes>\d+) crashes and (?P<loops>\d+) loops of HDF5, "
+    r"(?P<again>\d+) of them read again")
 
 
 def pieces(log, seed):
@@ -82,17 +81,15 @@ def run(options, readers):
 
 
 def table(log, seed):
-    print(
-        "| reader | inputs | accepted | failed | HDF5 crashed | looped | read again | s of a core | in a second of a "
-        "core |")
+    print("| reader | inputs | accepted | failed | HDF5 crashed | looped | read again | s of a core | in a second of a "
+          "core |")
     print("|---|---|---|---|---|---|---|---|---|")
     for reader, found in pieces(log, seed).items():
         total = {name: sum(piece[name] for piece in found) for name in (
             "inputs", "accepted", "failed", "crashes", "loops", "again", "seconds")}
-        print(
-            f"| {reader} | {total['inputs']:,} | {total['accepted']:,} | {total['failed']} | {total['crashes']} | "
-            f"{total['loops']} | {total['again']} | "
-              f"{total['seconds']:.0f} | {total['inputs'] / max(total['seconds'], 1e-9):,.0f} |")
+        print(f"| {reader} | {total['inputs']:,} | {total['accepted']:,} | {total['failed']} | {total['crashes']} | "
+              f"{total['loops']} | {total['again']} | {total['seconds']:.0f} | "
+              f"{total['inputs'] / max(total['seconds'], 1e-9):,.0f} |")
 
 
 def main():

@@ -114,8 +114,8 @@ def outcome_of(function, *arguments):
 
 class JobExecutor(concurrent.futures.Executor):
     """Makes futures of jobs that are asked whether they have ended. `submit_job(function, *arguments)` returns one that
-    has done(), result() and cancel(). At most `most` are submitted at a time. The others wait here, because a queue
-    with room would run them all."""
+    has done(), result() and cancel(). At most `most` are submitted at a time. The others wait here: a queue
+    that has room would run all of them at once."""
     INTERVAL = 1  # seconds
 
     def __init__(self, submit_job, most):

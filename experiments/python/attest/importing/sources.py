@@ -6,6 +6,7 @@ from ..base.files import InputFile, MAX_JSON_BYTES, in_quotes, parse_json
 from .npz import npz_arrays
 from .safetensors import safetensors_arrays
 
+
 def open_source(path):
     """The arrays of a file or a folder. In a folder with NAME.safetensors.index.json these are the arrays of the files
     that it lists, else of all files *.safetensors and *.npz. If a name occurs in several files of a folder, every array

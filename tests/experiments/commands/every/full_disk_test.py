@@ -44,10 +44,9 @@ def in_full_disk(folder, arguments):
     """On 1 MB that is full. The exit code, stderr, and what is left there."""
     script = (
         "mount -t tmpfs -o size=1m none full && { head -c 2M /dev/zero >full/filler 2>/dev/null; true; } || exit 77; "
-              '"$@" >out 2>err; code=$?; ls -A full >left; exit $code')
+        '"$@" >out 2>err; code=$?; ls -A full >left; exit $code')
     done = subprocess.run(["unshare", "--map-root-user", "--mount", "bash", "-c", script, "bash", ATTEST, *arguments],
-                          cwd=folder, capture_output=True,
-                          text=True, timeout=120)
+                          cwd=folder, capture_output=True, text=True, timeout=120)
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("no file system can be mounted here")
     return done.returncode, (folder / "err").read_text(), (folder / "left").read_text().split()
