@@ -7,7 +7,7 @@ from ..base.inspected import refuse_bad_dump
 from ..base.output_check import refuse_inputs
 from ..base.progress import say
 from .plan import ImportOptions, option_of
-from .report import report
+from .report import report, value_bytes
 
 # Options that mean something for arrays alone, and those for a dump that is whole but for being in parts.
 OF_ARRAYS = ("q_names", "k_names", "v_names", "layout", "q_layout", "positions", "spans", "bfloat16_bits", "sample",
@@ -44,7 +44,7 @@ def import_recording(request, options):
     began = time.monotonic()
     samples, layers, geometry = write_recording(request["source"], options, request["target"], request["force"],
                                                 options.last or DEFAULT_LAST)
-    report(request, samples, layers, geometry, os.path.getsize(request["target"]), time.monotonic() - began)
+    report(request, samples, layers, geometry, value_bytes(request["target"]), time.monotonic() - began)
 
 
 def import_plugin(request, options):
@@ -62,7 +62,8 @@ def import_plugin(request, options):
     for path in files:
         refuse_bad_dump(path, "a dump of the plugin")
     joined = join_requests(files, request["target"], request["force"])
-    report(request, joined.samples, joined.layers, joined.header, joined.size, time.monotonic() - began)
+    report(request, joined.samples, joined.layers, joined.header, value_bytes(request["target"]),
+           time.monotonic() - began)
 
 
 def _refuse(options, names, why):

@@ -48,6 +48,7 @@ def edited(folder, change):
 def test_a_sound_one(folder):
     report = run(folder, 0)
     assert (report["samples"], report["layers"], report["head_dim"], report["value_dim"]) == (1, 1, DIM, DIM)
+    assert report["bytes"] == 4 * DIM * HEADS * (ROWS + 2 * TOKENS), "as of arrays: q, k and v"
     with h5py.File(folder.parent / "dump.h5") as dump:
         assert (dump["samples/a/layers/0/output"][:] == 1).all()
 
