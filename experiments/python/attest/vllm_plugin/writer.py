@@ -7,6 +7,7 @@ import numpy as np
 from ..base.atomic_text import atomic_text
 from ..base.clock import utc_now
 from ..base.dump_writer import DumpWriter
+from ..base.errors import OutputError
 from ..base.tensor_bits import bits
 from .request import TORCH_TYPES
 
@@ -22,6 +23,8 @@ def write_request(folder, engine, request):
     positions = wish.positions[:rows]
     tokens = positions[-1] + 1
     path = os.path.join(folder, file_name(wish.name, engine.rank.suffix() + ".h5"))
+    if os.path.lexists(path):
+        raise OutputError(f"{path} is of an earlier request of this name, expected another attest_name")
     numbers = sorted(request.captured)
     with DumpWriter(path) as writer:
         writer.write_header(model=engine.model, num_layers=engine.num_layers,

@@ -219,6 +219,16 @@ def test_a_name_with_any_characters_is_a_file_of_the_folder(tmp_path):
     assert (tmp_path / "..%252e %C3%BC.h5").exists()
 
 
+def test_a_second_request_of_a_name_is_refused(tmp_path):
+    vllm = Vllm(tmp_path, last=1, decode=0)
+    vllm.step(("a", 0, 6), own={"attest_name": "x"})
+    first = (tmp_path / "x.h5").read_bytes()
+    vllm.step(("b", 0, 6), own={"attest_name": "x"})
+    assert (tmp_path / "x.refused").read_text() == (
+        f"request x: {tmp_path}/x.h5 is of an earlier request of this name, expected another attest_name\n")
+    assert (tmp_path / "x.h5").read_bytes() == first
+
+
 def test_windows_and_sinks_go_with_the_layer(tmp_path):
     vllm = Vllm(tmp_path, window=3, last=1, decode=0)
     vllm.engine.layers[0].module.impl.sinks = torch.tensor([1., 2, 3, 4], dtype=torch.bfloat16)
