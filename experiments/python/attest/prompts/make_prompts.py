@@ -72,6 +72,7 @@ def make_prompt(name, length, tokenizer, haystack, seed=0, index=0):
         return count_tokens(tokenizer, text)
 
     size = _full_size(task, length, haystack.words, f"{sample}/0", count) if task.fills else 1
+    why = "its lines do not fit"
     for attempt in range(ATTEMPTS):
         rng = random.Random(f"{sample}/{attempt}")
         episode = task.make(size, haystack.words, rng)
@@ -85,8 +86,9 @@ def make_prompt(name, length, tokenizer, haystack, seed=0, index=0):
         elif all(_only_in_lines(string, episode, text.text) for string in episode.unique):
             labels = [text.text[begin:end] for begin, end in text.evidence]
             return Prompt(sample, name, sample, text.text, None, answer, text.evidence, labels, question=text.question)
-    raise UsageError(f"{sample}: no text of {length} tokens found in {ATTEMPTS} attempts: the haystack holds what is "
-                     "asked for")
+        else:
+            why = "the haystack holds what is asked for"
+    raise UsageError(f"{sample}: no text of {length} tokens found in {ATTEMPTS} attempts: {why}")
 
 
 def _only_in_lines(string, episode, text):

@@ -50,6 +50,15 @@ def test_values_stand_in_the_text_once(task):
             assert prompt.answer == ", ".join(prompt.span_labels)
 
 
+@pytest.mark.parametrize("name, result, why", [("filled_to", None, "its lines do not fit"),
+                                               ("_only_in_lines", False, "the haystack holds what is asked for")])
+def test_a_text_that_is_not_found_says_why(monkeypatch, name, result, why):
+    from attest.prompts import make_prompts as module
+    monkeypatch.setattr(module, name, lambda *_: result)
+    with pytest.raises(UsageError, match=f"kv_8000_0_0: no text of 8000 tokens found in 100 attempts: {why}$"):
+        make_prompt("kv", 8000, BYTES, HAYSTACK)
+
+
 def test_values_that_the_haystack_holds_are_drawn_anew(monkeypatch):
     from attest.prompts import needles
     drawn = iter(["1111111", "2222222"])
