@@ -11,6 +11,14 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("cluster")
 
 
+@pytest.fixture(autouse=True)
+def own_temporary_folder(monkeypatch, tmp_path_factory):
+    """Workers that are killed leave their folders there."""
+    place = str(tmp_path_factory.mktemp("t"))  # short, for MPI's sockets
+    monkeypatch.setitem(CLEAN, "TMPDIR", place)
+    monkeypatch.setenv("TMPDIR", place)
+
+
 @pytest.fixture(scope="module")
 def dump(folder):
     return write_dump(folder / "d.h5", tokens=3000, layers=24)

@@ -31,7 +31,7 @@ def tls(folder):
     settings = {"CA_FILE": certificate}
     for role in ("CLIENT", "SCHEDULER", "WORKER"):
         settings |= {f"{role}__CERT": certificate, f"{role}__KEY": key}
-    return {**CLEAN, "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "true",
+    return {**CLEAN, "TMPDIR": str(folder), "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "true",
             **{f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(value) for name, value in settings.items()}}
 
 
