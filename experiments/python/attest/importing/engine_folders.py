@@ -2,12 +2,14 @@
 import os
 import time
 
+import h5py
+
 from ..base.errors import InputError, UsageError
 from ..base.inspected import refuse_bad_dump
 from ..base.output_check import refuse_inputs
 from ..base.progress import say
 from .plan import ImportOptions, option_of
-from .report import report, value_bytes
+from .report import report
 
 # Options that mean something for arrays alone, and those for a dump that is whole but for being in parts.
 OF_ARRAYS = ("q_names", "k_names", "v_names", "layout", "q_layout", "positions", "spans", "bfloat16_bits", "sample",
@@ -44,7 +46,7 @@ def import_recording(request, options):
     began = time.monotonic()
     samples, layers, geometry = write_recording(request["source"], options, request["target"], request["force"],
                                                 options.last or DEFAULT_LAST)
-    report(request, samples, layers, geometry, value_bytes(request["target"]), time.monotonic() - began)
+    report(request, samples, layers, geometry, _value_bytes(request["target"]), time.monotonic() - began)
 
 
 def import_plugin(request, options):
@@ -62,7 +64,7 @@ def import_plugin(request, options):
     for path in files:
         refuse_bad_dump(path, "a dump of the plugin")
     joined = join_requests(files, request["target"], request["force"])
-    report(request, joined.samples, joined.layers, joined.header, value_bytes(request["target"]),
+    report(request, joined.samples, joined.layers, joined.header, _value_bytes(request["target"]),
            time.monotonic() - began)
 
 
@@ -70,3 +72,10 @@ def _refuse(options, names, why):
     for name in names:
         if getattr(options, name) != getattr(ImportOptions(), name):
             raise UsageError(f"{option_of(name)}: {why}")
+
+
+def _value_bytes(path):
+    """The bytes of q, k and v in a dump."""
+    with h5py.File(path) as file:
+        layers = [layer for sample in file["samples"].values() for layer in sample["layers"].values()]
+        return sum(layer[name].size * layer[name].id.get_type().get_size() for layer in layers for name in "qkv")

@@ -1,8 +1,6 @@
 """What `attest import` says of the dump that it has written."""
 import os
 
-import h5py
-
 from ..base.printing import json_text, print_report
 from ..base.errors import printable
 
@@ -18,10 +16,3 @@ def report(request, samples, layers, geometry, size, seconds, more=""):
     print_report(f"{printable(target)}: {samples} sample(s), {layers} layer(s) in all, "
                  f"{geometry['num_query_heads']} query and {geometry['num_kv_heads']} KV heads of "
                  f"{geometry['head_dim']} channels (values {value_dim}), {size / 1e6:.1f} MB in {seconds:.1f} s{more}")
-
-
-def value_bytes(path):
-    """The bytes of q, k and v in a dump."""
-    with h5py.File(path) as file:
-        layers = [layer for sample in file["samples"].values() for layer in sample["layers"].values()]
-        return sum(layer[name].size * layer[name].id.get_type().get_size() for layer in layers for name in "qkv")
