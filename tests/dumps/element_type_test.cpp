@@ -70,7 +70,9 @@ TEST(ElementTypes, EveryValueGoesThroughFloat32) {
       convert_from_float(type, &value, 1, reinterpret_cast<std::byte*>(&back));
       const bool is_nan = (bits & 0x7fff) > (type == ElementType::float16 ? 0x7c00 : 0x7f80);
       ASSERT_EQ(std::isnan(value), is_nan) << bits;
-      if (!is_nan) ASSERT_EQ(back, stored) << name_of(type);
+      if (!is_nan) {
+        ASSERT_EQ(back, stored) << name_of(type);
+      }
     }
 }
 

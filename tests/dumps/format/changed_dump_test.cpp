@@ -38,7 +38,9 @@ TEST_F(ChangedDumpTest, ADumpThatTakesItsPlaceIsNotRead) {
     const auto read = [&] { std::ignore = reader.read_layer(0, 0, layer); };
     EXPECT_EQ(message_of<InputError>(read), gzip_level > 0 ? sentence : "")
         << "what is contiguous is read without HDF5";
-    if (gzip_level == 0) EXPECT_EQ(bytes_of(layer.k), bytes_of(small_k(small_samples()[0], 0, layer.element_type)));
+    if (gzip_level == 0) {
+      EXPECT_EQ(bytes_of(layer.k), bytes_of(small_k(small_samples()[0], 0, layer.element_type)));
+    }
   }
 }
 

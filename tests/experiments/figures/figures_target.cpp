@@ -17,7 +17,7 @@ void make_tables(const ResultsFile& file, std::uint64_t number) {
   const ResultsFile* const files[]{&file};
   for (const ModelStudy& study : split_studies(files))
     for (const Experiment& experiment : experiments())
-      if (number++ % 4 == 0) experiment.make(study, {});
+      if (number++ % 4 == 0) experiment.make(study, ExperimentOptions());
 }
 
 class FiguresTarget : public FuzzTarget {

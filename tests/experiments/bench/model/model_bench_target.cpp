@@ -45,7 +45,7 @@ class ModelBenchTarget : public FuzzTarget {
         }
         require(bench.title().size() <= bench.gpu.size() && !bench.source().empty(), "a record without a name");
 #ifdef ATTEST_FUZZ_FIGURES
-        require(!throughput_of(bench, {}).tables.empty(), "no table");
+        require(!throughput_of(bench, ExperimentOptions()).tables.empty(), "no table");
 #endif
       }
     });
