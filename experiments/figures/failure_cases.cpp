@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <string_view>
 
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/paper_settings.h"
@@ -46,10 +47,12 @@ const std::vector<ClassMetric>& class_metrics() {
   return metrics;
 }
 
+constexpr std::string_view kOracle = "oracle";
+
 /// A selector at delta 5.
 struct Shown {
   const PooledSelector* selector;
-  const char* role;                            ///< "ffd", "global pseudo-max", "oracle"
+  std::string_view role;                       ///< "ffd", "global pseudo-max", kOracle
   std::vector<std::vector<Pair>> values = {};  ///< [class_metrics()]
 };
 
@@ -72,7 +75,7 @@ std::vector<Shown> shown_selectors(const ModelStudy& study) {
   }
   std::vector<Shown> shown = {{ffd, "ffd"}};
   if (global) shown.push_back({global, "global pseudo-max"});
-  if (oracle) shown.push_back({oracle, "oracle"});
+  if (oracle) shown.push_back({oracle, kOracle});
   return shown;
 }
 
@@ -114,7 +117,7 @@ std::vector<ClassRow> rows_of(const std::vector<Shown>& selectors, const Failure
 Table table_of(const std::vector<ClassRow>& rows) {
   std::vector<ColumnOf<ClassRow>> columns = {
       {{"label", kText, "selector"}, [](const ClassRow& r) { return legend_title(*r.shown->selector); }},
-      {{"role", kText, "role"}, [](const ClassRow& r) { return r.shown->role; }},
+      {{"role", kText, "role"}, [](const ClassRow& r) { return std::string(r.shown->role); }},
       {{"class", kText, "pairs"}, [](const ClassRow& r) { return r.pair_class->name; }},
       {{"pairs", kNumber, "number", 0}, [](const ClassRow& r) { return r.pairs; }},
       {{"share_percent", kNumber, "share (%)", 2}, [](const ClassRow& r) { return 100 * r.share; }}};
@@ -270,9 +273,10 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
            "two models): regular 80.84, keep 2.43, hits 63.74; proxy-error 19.16, 13.15, 74.67.",
            kDelta, study.source()),
        table_of(rows)});
+  const bool has_oracle = std::ranges::find(shown, kOracle, &Shown::role) != shown.end();
   if (shown.size() < 3)
-    result.findings.push_back(
-        {fmt::format("What heads keep without a pseudo-max is not in the results: attest run {}", run)});
+    result.findings.push_back({fmt::format("What heads keep {} is not in the results: attest run {}",
+                                           has_oracle ? "with a global pseudo-max" : "without a pseudo-max", run)});
   return result;
 }
 

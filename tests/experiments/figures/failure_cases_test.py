@@ -123,6 +123,9 @@ def test_missing_selectors_are_named(tmp_path):
     path = make(tmp_path / "r.h5", [ffd(pseudo_max="thumbnail"), quest()])
     said = figures(path, tmp_path / "out", "--only", "failure_cases")
     assert "What heads keep without a pseudo-max is not in the results" in said and "topdelta:granularity=block" in said
+    path = make(tmp_path / "o.h5", [ffd(pseudo_max="thumbnail"), ORACLE])
+    said = figures(path, tmp_path / "oracle", "--only", "failure_cases")
+    assert "What heads keep with a global pseudo-max is not in the results" in said and "without a pseudo" not in said
     none = figures(make(tmp_path / "q.h5", [quest()]), tmp_path / "none")
     assert "left out: failure_cases (tiny): needs ffd with delta 5 in its grid" in none
 
