@@ -38,6 +38,7 @@ OTHERS = {
     "experiments/cli/options/results_arguments.cpp": "looks at the first bytes",
     "experiments/cli/parse/checks.cpp": "looks at the size",
     "experiments/cli/parse/command.cpp": "experiments/cli/parse/config_file.cpp",
+    "experiments/cli/process/available_processors.cpp": "of the machine",
     "experiments/cli/process/standard_streams.cpp": "opens /dev/null",
     "experiments/cli/process/version.cpp": "of the machine",
     "experiments/commands/demo.cpp": "what this program said",

@@ -49,7 +49,7 @@ int cpu_quota(const fs::path& cgroup_list, const fs::path& root) {
   int least = std::numeric_limits<int>::max();
   for (;; group = group.parent_path()) {
     if (const int quota = processors_of(root / group / "cpu.max"); quota > 0) least = std::min(least, quota);
-    if (group.empty()) return least == std::numeric_limits<int>::max() ? 0 : least;
+    if (group == group.parent_path()) return least == std::numeric_limits<int>::max() ? 0 : least;
   }
 }
 
