@@ -17,12 +17,12 @@ struct KvHeadBatch {
   std::vector<std::int64_t> visible;  ///< number of visible keys L of each query, ascending
 };
 
-inline constexpr int kMaxBatchRows = 32;                     ///< rows that share one pass over the keys
+inline constexpr int kMaxRowsPerPass = 32;                   ///< rows that share one pass over the keys
 inline constexpr std::int64_t kMaxBatchBytes = 256ll << 20;  ///< per matrix; bounds memory at a million tokens
 
 /// Batches in ascending order of KV head, then query. A batch has at most `max_rows` rows (query, query head), and its
 /// [rows, length] matrix of doubles takes at most `max_bytes` bytes; but it has at least one query.
-std::vector<KvHeadBatch> kv_head_batches(const AttentionLayer& layer, int max_rows = kMaxBatchRows,
+std::vector<KvHeadBatch> kv_head_batches(const AttentionLayer& layer, int max_rows = kMaxRowsPerPass,
                                          std::int64_t max_bytes = kMaxBatchBytes);
 
 /// Tokens of the union of the layer's spans within [first_key, first_key + visible), relative to first_key, ascending.

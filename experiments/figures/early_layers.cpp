@@ -213,7 +213,7 @@ std::optional<Finding> finding_of(const ModelStudy& study, const PooledSelector&
 }
 
 /// Says what the exception changes, where the results hold a selector with and without it.
-std::vector<Finding> exceptions(const std::vector<GroupCurve>& curves) {
+std::vector<Finding> exceptions(const ModelStudy& study, const std::vector<GroupCurve>& curves) {
   std::vector<Finding> findings;
   for (const GroupCurve& with : curves)
     for (const GroupCurve& without : curves) {
@@ -223,6 +223,8 @@ std::vector<Finding> exceptions(const std::vector<GroupCurve>& curves) {
       const auto a = std::ranges::find(without.curve.points, setting, &QualityPoint::setting_label);
       const auto b = std::ranges::find(with.curve.points, setting, &QualityPoint::setting_label);
       if (a == without.curve.points.end() || b == with.curve.points.end()) continue;
+      if (!a->is_compared || !b->is_compared || !study.have_same_prompts(*with.curve.selector, *without.curve.selector))
+        continue;
       findings.push_back(
           {.text =
                fmt::format("With dense layers ({}) the mean recall of {} over all layers is {:.4f} instead of {:.4f}, "
@@ -258,7 +260,7 @@ std::vector<Finding> findings_of(const ModelStudy& study, const std::vector<Grou
     });
     if (curve.dense && !has_other) dense.insert(display_name(curve.selector().label));
   }
-  std::ranges::move(exceptions(curves), std::back_inserter(findings));
+  std::ranges::move(exceptions(study, curves), std::back_inserter(findings));
   if (!dense.empty())
     findings.push_back(
         {fmt::format("Not known without dense layers: {}; run with dense_layers=0.", join(dense, ", "))});

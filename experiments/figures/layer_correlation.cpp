@@ -118,7 +118,7 @@ std::vector<Finding> findings_of(const ModelStudy& study, const std::vector<Rank
   if (ffd != curves.end())
     for (const RankCurve& curve : curves)
       if (curve.selector->group.name != "ffd" && curve.same_as.empty() && curve.sample.empty() &&
-          RankComparison(*ffd, curve, 0).layers > 0)
+          study.have_same_prompts(*ffd->selector, *curve.selector) && RankComparison(*ffd, curve, 0).layers > 0)
         findings.push_back(comparison_of(*ffd, curve));
   for (const RankCurve& curve : curves)
     if (const std::set<int> dense = study.dense_layers({curve.selector->group.label});

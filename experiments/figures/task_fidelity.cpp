@@ -132,7 +132,9 @@ void add_comparison(const ModelStudy& study, const std::vector<Row>& rows, std::
       our_io += a->io;
       their_io += b->io;
     }
-  if (both == 0) return;
+  if (both == 0 || !study.have_same_prompts(*ours.front()->selector, *theirs.front()->selector)) return;
+  for (const Row* row : {ours.front(), theirs.front()})
+    if (!row->selector->of_all_samples(row->setting)) return;
   findings.push_back(
       {.text = fmt::format("{} has a higher mean recall than {} in {} of {} ({:.1f} against {:.1f} % of the "
                            "bytes, mean over tasks).",

@@ -11,7 +11,6 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-import results_maker
 from attest_program import run_attest
 from csv_rows import NUMBER, read_csv
 from figures_command import HAS_GNUPLOT, figures, needs_gnuplot
@@ -475,27 +474,3 @@ def test_missing_or_foreign_files_are_exit_4(tmp_path):
     assert figures(path, "-o", tmp_path / "out", expect=4).stderr == (
         f'attest: {path}: format is "attest-recommendation", expected one of "attest-kernel-bench", '
         '"attest-model-bench"\n')
-
-
-def test_curves_are_compared_over_the_same_prompts(tmp_path, monkeypatch):
-    """One of two pooled files, of other prompts, has settings more; their points stand for it alone."""
-    files = []
-    for name, grids in {"a": (["3", "5", "7"], ["256", "1024"]), "b": (["3", "7"], ["256", "1024"])}.items():
-        for setting, grid in zip(("delta", "budget"), grids, strict=True):
-            monkeypatch.setitem(results_maker.GRIDS, setting, (grid, [float(text) for text in grid]))
-        files.append(write_results(tmp_path / f"{name}.h5", [ffd(), quest(dense_layers=0)], samples={name: [2, 5]},
-                                   dump=name))
-        with h5py.File(files[-1], "r+") as file:
-            sample = file[f"dumps/0/samples/{name}"]
-            sample["ffd/io_ratio"][...] = [{"3": 0.1, "5": 0.25, "7": 0.4}[d] for d in grids[0]]
-            sample["ffd/recall"][...] = [{"3": 0.6, "5": 0.1, "7": 0.8}[d] for d in grids[0]]
-            sample["quest/io_ratio"][...] = [0.1, 0.4]
-            sample["quest/recall"][...] = [0.5, 0.7]
-    said = figures(*files, "-o", tmp_path / "out", "--only", "quality_vs_io", "--format", "svg").stdout
-    assert "At io 0.25 the mean recall of ffd is 0.7000 against 0.6000 of quest" in said
-    captions = (tmp_path / "out/captions.md").read_text()
-    assert "; 1 of the 3 settings of ffd are not of all samples" in captions and "queries (24 to 48 cells)" in captions
-    alone = write_results(tmp_path / "c.h5", [quest("other", dense_layers=0)], samples={"c": [2]}, dump="c")
-    only = write_results(tmp_path / "d.h5", [ffd()], samples={"d": [2]}, dump="d")
-    assert "At io" not in figures(alone, only, "-o", tmp_path / "none", "--only", "quality_vs_io", "--format",
-                                  "svg").stdout, "they have no prompt in common"
