@@ -117,7 +117,7 @@ Json scan_tasks_file(const std::string& path) {
   if (format != kTasksFormat)
     root.fail(
         fmt::format("attribute 'format' is '{}', expected '{}'{}", excerpt(format), kTasksFormat, format_hint(format)));
-  root.integer_attribute("format_version", 1, 1);
+  root.integer_attribute("format_version", kTasksVersion, kTasksVersion);
   Json file = {{"model", root.string_attribute("model")}};
   const Group prompts = root.group("prompts"), runs = root.group("runs"), outcomes = root.group("outcomes");
   const std::int64_t shape[] = {length_of(prompts, "name", "prompts"), length_of(runs, "label", "runs")};

@@ -27,6 +27,7 @@
 #include "dumps/base/parallel_for.h"
 #include "dumps/base/printable.h"
 #include "dumps/base/utc_time.h"
+#include "dumps/format/format_names.h"
 
 namespace attest {
 namespace {
@@ -235,8 +236,8 @@ bool PartialResults::begin_or_join(Start start, const std::string& study_json) {
   bool is_first = false;
   if (!exists(folder_)) {
     remove_leftovers(folder_);
-    const Json content = {{"format", "attention-study-partial"},
-                          {"format_version", 2},
+    const Json content = {{"format", kPartialStudyFormat},
+                          {"format_version", kPartialStudyVersion},
                           {"begun", utc_time(std::chrono::system_clock::now())},
                           {"by", self()},
                           {"study", now}};

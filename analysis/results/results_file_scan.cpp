@@ -201,7 +201,7 @@ Json scan_results_file(const std::string& path) {
   const std::string format = root.string_attribute("format");
   if (format != kStudyFormat)
     root.fail(fmt::format("attribute 'format' is '{}', expected '{}'{}", format, kStudyFormat, format_hint(format)));
-  root.integer_attribute("format_version", 1, 1);
+  root.integer_attribute("format_version", kStudyVersion, kStudyVersion);
   Json study = {{"manifest", root.string_attribute("manifest")}, {"dumps", Json::array()}};
   const Group dumps = root.group("dumps");
   for (std::size_t d = 0; d < dumps.names().size(); ++d)

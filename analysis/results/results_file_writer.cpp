@@ -129,7 +129,7 @@ struct ResultsWriter::State {
 
   void create() {
     file.write_attribute(file.root(), "format", kStudyFormat);
-    file.write_attribute(file.root(), "format_version", 1);
+    file.write_attribute(file.root(), "format_version", kStudyVersion);
     const Handle dumps = group(file.root(), "dumps");
     for (std::size_t d = 0; d < study.dumps.size(); ++d) create_dump(group(dumps, std::to_string(d)), study.dumps[d]);
   }

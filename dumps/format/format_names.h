@@ -8,7 +8,11 @@ namespace attest {
 inline constexpr const char* kDumpFormat = "attention-dump";
 inline constexpr int kDumpVersion = 1;
 inline constexpr const char* kStudyFormat = "attention-study";
+inline constexpr int kStudyVersion = 1;
+inline constexpr const char* kPartialStudyFormat = "attention-study-partial";  ///< of study.json in a folder
+inline constexpr int kPartialStudyVersion = 2;
 inline constexpr const char* kTasksFormat = "attest-tasks";
+inline constexpr int kTasksVersion = 1;
 
 /// For readers of another kind: " (this is a dump, for `attest run`)"; empty of a format that is not known.
 inline std::string_view format_hint(std::string_view format) {

@@ -197,7 +197,7 @@ Json summary_json(const ResultsFile& results) {
   for (std::size_t d = 0; d < results.study().dumps.size(); ++d) dumps.push_back(dump_json(results, d));
   return {{"path", results.path()},
           {"format", kStudyFormat},
-          {"format_version", 1},
+          {"format_version", kStudyVersion},
           {"file_bytes", std::filesystem::file_size(results.path())},
           {"dumps", dumps},
           {"selectors", selectors_json(results)},
@@ -209,7 +209,7 @@ Json summary_json(const ResultsFile& results) {
 std::string summary_text(const ResultsFile& results) {
   const Json document = summary_json(results);
   std::string text =
-      fmt::format("{}: study results, format version 1, {}\n{}", printable(results.path()),
+      fmt::format("{}: study results, format version {}, {}\n{}", printable(results.path()), kStudyVersion,
                   byte_size_text(document["file_bytes"].unsigned_whole()), manifest_text(document["manifest"]));
   for (const Json& dump : document["dumps"]) text += "\n" + samples_text(dump);
   TextTable selectors({"selector", "is", "setting", "at", "options that differ from the default"});
@@ -264,7 +264,7 @@ Json status_json(const PartialStatus& status) {
     samples.push_back(
         {{"dump", sample.dump}, {"name", sample.name}, {"layers", sample.layers}, {"finished", sample.finished}});
   return {{"path", status.folder},
-          {"format", "attention-study-partial"},
+          {"format", kPartialStudyFormat},
           {"begun", status.begun},
           {"program", status.program},
           {"device", status.device},
