@@ -13,14 +13,16 @@
 
 #include "dumps/base/json.h"
 #include "experiments/report/page_parts.h"
+#include "experiments/report/report_parts.h"
 #include "plots/page/packed_values.h"
 #include "plots/page/page.h"
+#include "plots/style.h"
 
 namespace attest {
 namespace {
 
 /// The digits that are shown; for a share, the digits of what is missing to 1.
-constexpr int kShareDigits = 3, kDigits = 4;
+constexpr int digits_of(bool is_share) { return is_share ? 3 : 4; }
 
 /// Bounds of what the page has besides: the place of each array in the lists, and notes on the arrays.
 constexpr std::size_t kBytesBetweenArrays = 3, kBytesOfPlace = 40, kBytesOfNotes = 400;
@@ -36,7 +38,7 @@ struct PackedArray {
 
 PackedArray pack(const ReportData& data, const MapArray& array, int digits_less) {
   const MapMetric& metric = data.metrics.at(static_cast<std::size_t>(array.metric));
-  const int digits = (metric.is_share ? kShareDigits : kDigits) - digits_less;
+  const int digits = digits_of(metric.is_share) - digits_less;
   return {&array, digits, pack_values(array.values, digits, metric.is_share)};
 }
 
@@ -87,7 +89,8 @@ Json models_json(const ReportData& data) {
       selectors.push_back({{"label", selector.label},
                            {"kind", selector.kind},
                            {"settings", selector.settings},
-                           {"marked", selector.marked}});
+                           {"marked", selector.marked},
+                           {"usual", usual_setting(selector)}});
     models.push_back({{"name", model.name},
                       {"layers", model.layers},
                       {"heads", model.num_heads},
@@ -107,6 +110,7 @@ Json metrics_json(const ReportData& data) {
                        {"better", kBetter[static_cast<std::size_t>(metric.better)]},
                        {"settings", metric.has_settings},
                        {"share", metric.is_share},
+                       {"digits", digits_of(metric.is_share)},
                        {"log", metric.logarithmic}});
   return metrics;
 }
@@ -150,8 +154,11 @@ Json cells_json(const ReportData& data) {
 Json cell_metrics_json() {
   Json metrics = Json::array();
   for (const CellMetric& metric : kCellMetrics)
-    metrics.push_back(
-        {{"name", metric.name}, {"title", metric.title}, {"worst", metric.worst}, {"share", metric.is_share}});
+    metrics.push_back({{"name", metric.name},
+                       {"title", metric.title},
+                       {"worst", metric.worst},
+                       {"share", metric.is_share},
+                       {"digits", digits_of(metric.is_share)}});
   return metrics;
 }
 
@@ -174,7 +181,8 @@ Json arrays_json(const std::vector<PackedArray>& arrays, Json& texts) {
 
 HtmlReport html_report(const ReportData& data, std::size_t max_bytes) {
   Json content{{"title", data.title},          {"models", models_json(data)},         {"metrics", metrics_json(data)},
-               {"enough", data.enough_recall}, {"cell_metrics", cell_metrics_json()}, {"cells", cells_json(data)}};
+               {"enough", data.enough_recall}, {"cell_metrics", cell_metrics_json()}, {"cells", cells_json(data)},
+               {"colours", heat_colours()}};
   const auto json_text = [](const Json& json) { return json_in_script(json.dump()); };
   const PageParts& parts = page_parts();
   std::map<std::string_view, Html> slots = {{"title", html_text(data.title)},

@@ -64,7 +64,7 @@ function storedText(stored, metric, digits) {
 /// A number of a cell, rounded as arrays are.
 function cellText(value, metric) {
   if (value === null) return DASH;
-  const digits = metric.share ? 3 : 4;
+  const {digits} = metric;
   const stored = metric.share ? 1 - value : value;
   const tiny = Math.abs(stored) < 10 ** (digits - 7);
   const rounded = tiny ? Math.round(stored * 1e7) / 1e7 : Number(stored.toExponential(digits - 1));

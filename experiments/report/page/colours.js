@@ -1,12 +1,10 @@
-// Colours of numbers: viridis, brighter for worse, linear or logarithmic.
-const VIRIDIS = ["440154", "481b6d", "46327e", "3f4788", "365c8d", "2e6e8e", "277f8e", "21918c", "1fa187", "2db27d",
-  "4ac16d", "73d056", "a0da39", "d0e11c", "fde725"]
-  .map((hex) => [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+// Colours of numbers: those of the pictures, brighter for worse, linear or logarithmic.
+const COLOURS = data.colours.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
 
 function colourOf(part) {
-  const place = Math.min(1, Math.max(0, part)) * (VIRIDIS.length - 1);
-  const below = Math.min(Math.floor(place), VIRIDIS.length - 2);
-  const mixed = VIRIDIS[below].map((low, k) => Math.round(low + (VIRIDIS[below + 1][k] - low) * (place - below)));
+  const place = Math.min(1, Math.max(0, part)) * (COLOURS.length - 1);
+  const below = Math.min(Math.floor(place), COLOURS.length - 2);
+  const mixed = COLOURS[below].map((low, k) => Math.round(low + (COLOURS[below + 1][k] - low) * (place - below)));
   return `rgb(${mixed.join()})`;
 }
 

@@ -116,7 +116,7 @@ function setUpControls() {
   number("selector", (selector) => {
     const before = selectorNow(), after = modelNow().selectors[selector];
     const same = before.kind === after.kind ? after.settings.indexOf(before.settings[state.setting]) : -1;
-    change({selector, setting: same >= 0 ? same : usualSetting(after)});
+    change({selector, setting: same >= 0 ? same : after.usual});
   });
   byId("setting").addEventListener("input", () => chooseSetting(Number(byId("setting").value)));
   byId("order").addEventListener("change", () => change({order: byId("order").value}));

@@ -13,17 +13,12 @@ const selectorNow = () => modelNow().selectors[state.selector];
 const metricNow = () => data.metrics[state.metric];
 const metricNamed = (name) => data.metrics.find((metric) => metric.name === name);
 
-/// A setting that papers use if there is one, else the middle of the grid.
-function usualSetting(selector) {
-  return selector.marked.length ? selector.marked[0] : selector.settings.length >> 1;
-}
-
 function resetState(model = 0) {
   Object.assign(state, {model, sample: -1, statistic: 0, selector: 0, order: "number", layer: null, head: null});
   state.metric = Math.max(0, data.metrics.findIndex((metric) => metric.name === "recall"));
   // The exact computation has nothing to show.
   state.selector = Math.max(0, modelNow().selectors.findIndex((selector) => selector.kind !== "none"));
-  state.setting = usualSetting(selectorNow());
+  state.setting = selectorNow().usual;
 }
 
 function stateText() {
@@ -59,7 +54,7 @@ function restoreState(text) {
   choose("metric", data.metrics.map((metric) => metric.name), (i) => (state.metric = i));
   choose("statistic", STATISTICS, (i) => (state.statistic = i));
   choose("selector", model.selectors.map((selector) => selector.label), (i) => (state.selector = i));
-  state.setting = usualSetting(selectorNow());
+  state.setting = selectorNow().usual;
   choose("setting", selectorNow().settings, (i) => (state.setting = i));
   if (words.get("order") === "worst") state.order = "worst";
   const whole = (text) => (/^\d+$/.test(text) ? Number(text) : NaN);

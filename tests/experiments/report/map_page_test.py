@@ -96,7 +96,7 @@ def test_colours_follow_the_numbers(page, study):
 def test_ticks_say_where_they_are(page, low, high, texts):
     source = (Path(os.environ["ATTEST_SOURCE_DIR"]) / "experiments/report/page/colours.js").read_text()
     scale = f"makeScale([{{values: [{low}, {high}]}}], {{log: false, share: false, better: 'lower'}})"
-    ticks = page.run(f"(() => {{ {source}\nreturn {scale}.ticks; }})()")
+    ticks = page.run(f"(() => {{ const data = {{colours: []}};\n{source}\nreturn {scale}.ticks; }})()")
     assert [text for _, text in ticks] == texts
     for part, text in ticks:
         assert low + part * (high - low) == pytest.approx(float(text), rel=1e-9)
