@@ -129,7 +129,7 @@ void add_bench_kernel(Command& bench, const GlobalOptions& global) {
   kernel.option("--head-dim", own.shape.head_dim, "Channels of generated queries, keys and values")
       .takes(whole_number(1, 1024))
       .shows_default();
-  kernel.option("--element-type", options->element_type, "Type of generated inputs")
+  kernel.option("--dtype,--element-type", options->element_type, "Type of generated inputs")
       .takes(one_of({"float16", "bfloat16"}))
       .shows_default();
   kernel.option("--sub-block", options->sub_block, "Tokens that FFD keeps or drops together")

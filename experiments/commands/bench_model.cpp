@@ -113,7 +113,8 @@ void add_bench_model(Command& bench, const GlobalOptions& global) {
       .type("DUMP");
   model.option("--delta", options->deltas, "Deltas of --dump").takes(text_that_is("a list such as 5,7"));
   model
-      .option("--element-type", options->element_type, "Of weights and caches (default: the checkpoint's, or bfloat16)")
+      .option("--dtype,--element-type", options->element_type,
+              "Of weights and caches (default: the checkpoint's, or bfloat16)")
       .takes(one_of({"float16", "bfloat16"}));
   model.option("--repeats", options->repeats, "Timed steps; the median is reported, with the least and the most")
       .takes(whole_number(1, 1000))

@@ -152,7 +152,7 @@ void add_synth(Command& program, const GlobalOptions& global) {
   Option& value_dim =
       add("--value-dim", "Channels of v, where they differ from --head-dim", &O::shape, &AttentionShape::value_dim)
           .takes(count);
-  command.option("--dtype", options->element_type, "Element type")
+  command.option("--dtype,--element-type", options->element_type, "Element type")
       .takes(one_of(names_of(kElementTypes)))
       .shows_default();
   add("--scale", "Softmax scale; 0: 1/sqrt(head dim)", &O::softmax_scale).takes(nonnegative_number());

@@ -162,9 +162,9 @@ void add_tasks(Command& program, const GlobalOptions& global) {
   for (const PassedOption& option : kPassed) {
     const std::string name = option.name;
     if (name == kFirstAfterSelectors) add_selector_options(command, options->selectors);
-    Option& added = command.option(name == "--output" ? "-o,--output" : name, options->values[name], option.text)
-                        .takes(text_that_is("a value"))
-                        .type(option.type);
+    const std::string names = name == "--output" ? "-o,--output" : name == "--dtype" ? "--dtype,--element-type" : name;
+    Option& added =
+        command.option(names, options->values[name], option.text).takes(text_that_is("a value")).type(option.type);
     if (option.type == std::string("LIST") || option.type == std::string("NAMES")) added.joined();
     if (name == "--model" || name == "--output") added.required();
   }

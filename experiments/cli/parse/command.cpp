@@ -84,8 +84,13 @@ ParseFault fault_of(const CLI::ParseError& error) {
   return ParseFault::other;
 }
 
-/// "--output" of "-o,--output"
-std::string long_name(std::string_view names) { return std::string(names.substr(names.find(',') + 1)); }
+/// "--dtype" and "--element-type" of "--dtype,--element-type", "--output" of "-o,--output", "DUMP" of "DUMP".
+Texts long_names(std::string_view names) {
+  Texts all;
+  for (const std::string_view name : split(names, ','))
+    if (name.starts_with("--") || !name.starts_with('-')) all.emplace_back(name);
+  return all;
+}
 
 }  // namespace
 
@@ -131,7 +136,7 @@ struct Command::Binding {
 
 Option::Option(CLI::Option* parsed, std::string_view names, std::string description, Kind kind, bool is_common)
     : parsed_(parsed),
-      name_(long_name(names)),
+      names_(long_names(names)),
       description_(std::move(description)),
       kind_(kind),
       in_config_file_(!is_common) {}
@@ -195,7 +200,11 @@ Option& Option::needs(const Option& other) {
 
 std::string Option::key() const {
   if (!in_config_file_) return "";
-  return name_.substr(name_.starts_with("--") ? 2 : 0);
+  return name().substr(name().starts_with("--") ? 2 : 0);
+}
+
+bool Option::has_key(const std::string& key) const {
+  return in_config_file_ && (key == this->key() || std::ranges::count(names_, "--" + key) > 0);
 }
 
 Option& Option::may_be_empty() {

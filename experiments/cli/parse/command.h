@@ -48,10 +48,12 @@ class Option {
 
   // Description.
 
-  const std::string& name() const { return name_; }  ///< "--output", "DUMP"
+  const std::string& name() const { return names_.front(); }  ///< "--output", "DUMP"
   const std::string& description() const { return description_; }
   /// In the file of --config: "output", "DUMP". Empty for an option that cannot stand there, such as --help.
   std::string key() const;
+  /// Whether the key is that, or another name of the option.
+  bool has_key(const std::string& key) const;
   bool is_flag() const { return kind_ == Kind::flag; }
   bool is_list() const { return kind_ == Kind::list; }
   bool is_required() const { return required_; }
@@ -74,7 +76,8 @@ class Option {
   std::vector<std::string> items(const std::vector<std::string>& words) const;
 
   CLI::Option* parsed_;
-  std::string name_, description_, type_;
+  std::vector<std::string> names_;  ///< the first is its own, the others are accepted, too
+  std::string description_, type_;
   Kind kind_;
   bool in_config_file_, required_ = false, separated_ = false;
   Check check_;

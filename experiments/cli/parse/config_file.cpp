@@ -24,7 +24,7 @@ std::vector<std::string> keys_of(const Command& command) {
 
 const Option* option_of_key(const Command& command, const std::string& key) {
   for (const auto& option : command.options())
-    if (!key.empty() && option->key() == key) return option.get();
+    if (!key.empty() && option->has_key(key)) return option.get();
   return nullptr;
 }
 

@@ -61,7 +61,7 @@ def test_global_layers_take_a_window(tmp_path):
 
 
 def test_retrieval_heads_look_at_the_spans(tmp_path):
-    synth(tmp_path, "--dtype", "float32", "--profile", "retrieval", "--tokens", 2000, "--layers", 1)
+    synth(tmp_path, "--element-type", "float32", "--profile", "retrieval", "--tokens", 2000, "--layers", 1)
     with h5py.File(tmp_path / "dump.h5") as dump:
         sample = dump["samples/synthetic-0000"]
         layer = sample["layers/0"]

@@ -51,7 +51,7 @@ def element_type_of(config, wanted, random):
     dtype = dtype or torch.bfloat16
     if dtype not in (torch.float16, torch.bfloat16):
         raise UsageError(f"the checkpoint is {str(dtype).removeprefix('torch.')}, and its cache would be: expected "
-                         "--element-type float16 or bfloat16")
+                         "--dtype float16 or bfloat16")
     return dtype
 
 

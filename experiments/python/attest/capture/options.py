@@ -170,7 +170,7 @@ def parse(arguments):
     how = parser.add_argument_group("how to run the model")
     how.add_argument("--device", metavar="NAME", default="auto",
                      help="cpu, cuda, cuda:1, or spread: the layers over all GPUs (default: a GPU if there is one)")
-    how.add_argument("--dtype", choices=("float16", "bfloat16", "float32"),
+    how.add_argument("--dtype", "--element-type", choices=("float16", "bfloat16", "float32"),
                      help="run the model, and write the dump, in this type (default: the checkpoint's)")
     add_text_options(how)
     options = parser.parse_args(arguments)

@@ -166,6 +166,22 @@ TEST(Command, TheFileOfConfigFillsWhatIsNotGiven) {
   EXPECT_EQ(message_of<UsageError>([&] { program.root.run(); }), path + ", line 4: --wholes: 5 is odd");
 }
 
+TEST(Command, AnOptionMayHaveASecondName) {
+  const ScratchFolder folder;
+  const std::string file = folder.write("c.toml", "[do]\nsecond = 'x'\n");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"do", "--first", "x"}, {"do", "--second=x"}, {"do", "--config", file}}) {
+    Program program;
+    std::string text;
+    program.root.config_file("--config", "a file");
+    program.act.option("--first,--second", text, "a text").takes(one_of({"x", "y"}));
+    program.root.parse(words);
+    EXPECT_EQ(text, "x");
+    EXPECT_TRUE(program.act.gives("--first"));
+    EXPECT_THAT(program.refusal({"do", "--second", "z"}), testing::StartsWith("--first: 'z' is not one of x, y"));
+  }
+}
+
 TEST(Command, AFlagThatTheFileOfConfigSetsToFalseIsNotGiven) {
   const ScratchFolder folder;
   for (const bool value : {false, true}) {

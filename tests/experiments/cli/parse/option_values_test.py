@@ -97,14 +97,14 @@ BENCH_KERNEL = {
     "--heads": ("a whole number from 1 to 1024", ["x", "0", "1025"]),
     "--kv-heads": ("a whole number from 1 to 1024", ["x", "0", "1025"]),
     "--head-dim": ("a whole number from 1 to 1024", ["x", "0", "1025"]),
-    "--element-type": ("one of float16, bfloat16", ["float32", "''"]),
+    "--dtype": ("one of float16, bfloat16", ["float32", "''"]),
     "--sub-block": ("one of 16, 32, 64, 128", ["24", "x", "''"]),
     "--only": ("one of kernel_latency, selection_overhead, quant_depth, ablation", ["speed"]), "--repeats": REPEATS,
 }
 BENCH_MODEL = {
     "--context": BENCH_KERNEL["--lengths"], "--batch": BENCH_KERNEL["--batch"], "--keep": BENCH_KERNEL["--keep"],
     "--dump": FILE,
-    "--delta": ("a list such as 5,7", ["''"]), "--element-type": BENCH_KERNEL["--element-type"], "--repeats": REPEATS,
+    "--delta": ("a list such as 5,7", ["''"]), "--dtype": BENCH_KERNEL["--dtype"], "--repeats": REPEATS,
     "--output": FILE,
 }
 # command -> (other arguments, options). The files are missing: values are checked before files.

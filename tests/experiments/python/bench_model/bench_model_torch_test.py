@@ -228,7 +228,7 @@ def test_float32_caches_are_refused(config, tmp_path, on_the_cpu, capsys):
     ).float().save_pretrained(tmp_path)
     assert run(request_of(tmp_path)) == 2
     said = capsys.readouterr().err
-    assert "the checkpoint is float32, and its cache would be: expected --element-type float16 or bfloat16" in said
+    assert "the checkpoint is float32, and its cache would be: expected --dtype float16 or bfloat16" in said
 
 
 def test_a_checkpoint_that_does_not_fit_is_a_limit_of_the_machine(config, tmp_path, on_the_cpu, capsys, monkeypatch):
