@@ -14,6 +14,7 @@
 #include "experiments/cli/options/grid.h"
 #include "experiments/cli/options/one_device.h"
 #include "experiments/cli/options/output_file.h"
+#include "experiments/cli/options/refuse_twice.h"
 #include "experiments/cli/options/study_choice.h"
 #include "experiments/cli/output/progress.h"
 #include "experiments/cli/parse/checks.h"

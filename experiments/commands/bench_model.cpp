@@ -12,6 +12,7 @@
 #include "experiments/cli/options/grid.h"
 #include "experiments/cli/options/one_device.h"
 #include "experiments/cli/options/output_file.h"
+#include "experiments/cli/options/refuse_twice.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/cli/process/python_module.h"
 #include "experiments/cli/process/version.h"

@@ -53,7 +53,7 @@ using OpenSamples = std::map<std::pair<std::size_t, std::size_t>, std::string>;
 /// Samples by what identifies them. A prompt that is there twice cannot be one unit.
 using SamplesByKey = std::map<std::pair<std::string, std::string>, std::vector<SamplePlace>>;
 
-[[noreturn]] void refuse_twice(const ResultsFile& file, const std::vector<SamplePlace>& places) {
+[[noreturn]] void refuse_second(const ResultsFile& file, const std::vector<SamplePlace>& places) {
   throw InputError(
       fmt::format("{}: prompt '{}' is there twice, of the dumps {} (/dumps/{}) and {} (/dumps/{}); "
                   "expected each prompt once",
@@ -81,8 +81,8 @@ class Matching {
     for (const auto& [found, places] : by_key[0]) {
       const auto other = by_key[1].find(found);
       if (other == by_key[1].end()) continue;
-      if (places.size() > 1) refuse_twice(*files_[0], places);
-      if (other->second.size() > 1) refuse_twice(*files_[1], other->second);
+      if (places.size() > 1) refuse_second(*files_[0], places);
+      if (other->second.size() > 1) refuse_second(*files_[1], other->second);
       partner_[{places[0].dump, places[0].sample}] = other->second[0];
       open_[0].erase({places[0].dump, places[0].sample});
       open_[1].erase({other->second[0].dump, other->second[0].sample});

@@ -9,6 +9,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/text_parts.h"
+#include "experiments/cli/options/refuse_twice.h"
 #include "kernels/base/not_defined.h"
 #include "kernels/selectors/options.h"
 
@@ -108,17 +109,6 @@ bool parse_setting(SettingKind kind, std::string_view text, Setting& out) {
   if (kind == SettingKind::budget) return parse_budget(text, out);
   out.value = parse_number<double>(text).value_or(kNaN);
   return !std::isnan(out.value) && is_valid(kind, out);
-}
-
-/// A value that is there twice is a typing error, or an overlap of ranges that would count its results twice.
-template <class Value>
-void refuse_twice(std::string_view option, const std::vector<Value>& values, const std::vector<std::string>& labels) {
-  for (std::size_t i = 0; i < values.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (values[i] == values[j])
-        throw UsageError(labels[i] == labels[j]
-                             ? fmt::format("{}: '{}' is there twice", option, labels[i])
-                             : fmt::format("{}: '{}' and '{}' are the same", option, labels[j], labels[i]));
 }
 
 }  // namespace

@@ -1,6 +1,10 @@
 // The device of commands that take one.
 #include "experiments/cli/options/one_device.h"
 
+#include <fmt/core.h>
+
+#include "dumps/base/error.h"
+
 namespace attest {
 
 Device one_device(const GlobalOptions& global, const std::string& command) {

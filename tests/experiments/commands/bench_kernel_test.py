@@ -28,12 +28,12 @@ def test_the_cpu_cannot_be_chosen(tmp_path):
     (["--samples", "a"], "--layers and --samples choose from a dump, expected --dump with them"),
     (["--heads", "6", "--kv-heads", "4"], "--heads is 6, expected a multiple of --kv-heads, which is 4"),
     (["--lengths", "4K,4096"], "--lengths: 4096 tokens are there twice"),
-    (["--batch", "1,8,1"], "--batch: 1 is there twice"),
-    (["--keep", "6%,0.06"], "--keep: 0.06 is there twice"),
+    (["--batch", "1,8,1"], "--batch: '1' is there twice"),
+    (["--keep", "6%,0.06"], "--keep: '0.06' is there twice"),
     (["--delta", "5,5"], "--delta: '5' is there twice"),
     (["--keep", "6%,0"], "--keep: expected shares above 0, found 0"),
     (["--keep", "200%"], "--keep: '200%' is not a share such as 10% or 0.1"),
-    (["--only", "ablation,ablation"], "--only: ablation is there twice"),
+    (["--only", "ablation,ablation"], "--only: 'ablation' is there twice"),
 ])
 def test_options_that_do_not_fit(arguments, sentence, tmp_path):
     code, found = refusal(tmp_path, *arguments)
