@@ -3,31 +3,22 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "analysis/statistics/aggregate.h"
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
+#include "dumps/base/json_numbers.h"
 #include "dumps/base/printable.h"
 #include "experiments/cli/output/aligned_text.h"
 
 namespace attest {
 namespace {
 
-std::string setting_text(const SummaryRow& row) {
-  return row.setting == "none" ? "" : fmt::format("{} {}", row.setting, row.setting_label);
-}
-
-bool several_models(const Summary& summary) {
-  return std::ranges::any_of(summary.rows, [&](const SummaryRow& row) { return row.model != summary.rows[0].model; });
-}
-
 /// The columns that say what a row is about.
 std::vector<std::string> row_names(const Summary& summary) {
   std::vector<std::string> names{"selector", "setting"};
-  if (several_models(summary)) names.insert(names.begin(), "model");
+  if (several_models(summary.rows)) names.insert(names.begin(), "model");
   return names;
 }
 
@@ -38,8 +29,8 @@ std::vector<std::string> headings(const Summary& summary) {
 }
 
 std::vector<std::string> cells(const SummaryRow& row, const Summary& summary) {
-  std::vector<std::string> texts{printable(row.label), printable(setting_text(row))};
-  if (several_models(summary)) texts.insert(texts.begin(), printable(row.model));
+  std::vector<std::string> texts{printable(row.label), printable(setting_of_row(row.setting, row.setting_label))};
+  if (several_models(summary.rows)) texts.insert(texts.begin(), printable(row.model));
   for (std::size_t i = 0; i < row.values.size(); ++i)
     texts.push_back(formatted(row.values[i], summary.columns[i].unit));
   return texts;
@@ -52,7 +43,7 @@ std::string averaged_text(const Summary& summary) {
         join(summary.dense_layers, ", "));
   if (!summary.has_cells) return "No layer was studied, so there is nothing to average.";
   std::string text = fmt::format("Means over all layers, queries and heads{}; min and max over the same cells.",
-                                 several_models(summary) ? " of a model" : "");
+                                 several_models(summary.rows) ? " of a model" : "");
   if (summary.has_spans)
     text += fmt::format(
         " Span recall is over the cells alone where exact attention puts {} or more of its mass on the evidence spans.",
@@ -67,8 +58,6 @@ std::string averaged_text(const Summary& summary) {
                     "includes them.",
                     join(summary.dense_layers, ", "));
 }
-
-Json value(double x) { return std::isnan(x) ? Json(nullptr) : Json(x); }
 
 }  // namespace
 
@@ -86,7 +75,7 @@ Json summary_json(const Summary& summary) {
                    {"selector", row.selector},
                    {"setting", row.setting},
                    {"setting_label", row.setting_label}};
-    for (std::size_t i = 0; i < row.values.size(); ++i) object[summary.columns[i].key] = value(row.values[i]);
+    for (std::size_t i = 0; i < row.values.size(); ++i) object[summary.columns[i].key] = finite_or_null(row.values[i]);
     rows.push_back(std::move(object));
   }
   return {{"rows", rows},

@@ -30,10 +30,6 @@ std::string group_text(const TableRow& row, std::size_t g) {
   return number != nullptr ? fmt::format("{}", *number) : std::get<std::string>(row.groups[g]);
 }
 
-bool several_models(const ResultsTable& table) {
-  return std::ranges::any_of(table.rows, [&](const TableRow& row) { return row.model != table.rows[0].model; });
-}
-
 // Text
 
 /// Small numbers need significant digits where shares and cosines need decimals.
@@ -41,10 +37,6 @@ std::string text_of(double value, const MetricStatistic& column) {
   if (std::isnan(value)) return "-";
   if (column.statistic == CellStatistic::count) return fmt::format("{:.0f}", value);
   return column.deficit ? fmt::format("{:.3g}", value) : formatted(value, column.info.unit);
-}
-
-std::string setting_text(const TableRow& row) {
-  return row.setting == "none" ? "" : fmt::format("{} {}", row.setting, row.setting_label);
 }
 
 /// The cells that say what a row is about, first their headings.
@@ -57,7 +49,7 @@ std::vector<std::vector<std::string>> row_names(const ResultsTable& table, bool 
     std::vector<std::string>& line = names.emplace_back();
     if (with_model) line.push_back(printable(row.model));
     line.push_back(printable(row.label));
-    line.push_back(printable(setting_text(row)));
+    line.push_back(printable(setting_of_row(row.setting, row.setting_label)));
     for (std::size_t g = 0; g < table.by.size(); ++g) line.push_back(printable(group_text(row, g)));
   }
   return names;
@@ -141,7 +133,7 @@ Table plots_table(const ResultsTable& table, bool for_programs, bool with_model)
     add("setting", [](const TableRow& r) { return r.setting; });
     add("setting_label", [](const TableRow& r) { return r.setting_label; });
   } else {
-    add("setting", setting_text);
+    add("setting", [](const TableRow& r) { return setting_of_row(r.setting, r.setting_label); });
   }
   for (std::size_t g = 0; g < table.by.size(); ++g)
     add(std::string(name_of(table.by[g])), [g](const TableRow& r) { return group_text(r, g); });
@@ -189,7 +181,7 @@ Json json_of(const ResultsTable& table) {
 }  // namespace
 
 std::string formatted_table(const ResultsTable& table, const std::string& format, bool with_model) {
-  with_model = with_model || several_models(table);
+  with_model = with_model || several_models(table.rows);
   if (format == "text") return table_text(table, with_model);
   if (format == "json") return json_of(table).dump(2) + "\n";
   std::ostringstream out;

@@ -28,6 +28,10 @@ std::string aligned_text(const std::vector<std::vector<std::string>>& lines, std
   return text;
 }
 
+std::string setting_of_row(const std::string& kind, const std::string& label) {
+  return kind == "none" ? "" : kind + " " + label;
+}
+
 std::string formatted(double value, std::string_view unit) {
   if (std::isnan(value)) return "-";
   if (unit == "ratio") return fmt::format("{:.2f}%", 100 * value);
