@@ -2,11 +2,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iostream>
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +28,7 @@
 #include "experiments/cli/process/version.h"
 #include "experiments/commands/commands.h"
 #include "experiments/run/study_run.h"
+#include "experiments/study_view/head_shares.h"
 
 namespace attest {
 namespace {
@@ -136,21 +137,20 @@ std::string heaviest_text(const WeightsOfModel& found) {
 /// The option dense_heads of the `count` KV heads that weigh most: the weight of a KV head is the root of the sum of
 /// the squares of its query heads'. "7:1+5:0", in their order.
 std::string dense_heads_text(const WeightsOfModel& found, int count) {
-  const AttentionShape& shape = found.model->shape;
-  std::vector<std::pair<double, std::string>> heads;
+  std::map<HeadPlace, double> weights;
   for (const auto& [layer, sums] : found.layers)
-    for (int kv_head = 0; kv_head < shape.num_kv_heads; ++kv_head) {
-      double squares = 0;
-      for (int h = kv_head * shape.group(); h < (kv_head + 1) * shape.group(); ++h)
-        squares += std::pow(sums.mean(static_cast<std::size_t>(h)), 2);
-      heads.emplace_back(squares, fmt::format("{}:{}", layer, kv_head));
-    }
-  if (std::cmp_less(heads.size(), count))
-    throw UsageError(fmt::format("--keep-dense is {}, and the dumps have weights of {} KV heads", count, heads.size()));
-  std::ranges::stable_sort(heads, std::ranges::greater{}, [](const auto& head) { return head.first; });
-  std::string text;
-  for (int i = 0; i < count; ++i) text += (i == 0 ? "" : "+") + heads[static_cast<std::size_t>(i)].second;
-  return text;
+    for (std::size_t h = 0; h < sums.weights.size(); ++h) weights[{layer, static_cast<int>(h)}] = sums.mean(h);
+  const std::map<HeadPlace, double> squares = squared_kv_weights(weights, found.model->shape.group());
+  if (std::cmp_less(squares.size(), count))
+    throw UsageError(
+        fmt::format("--keep-dense is {}, and the dumps have weights of {} KV heads", count, squares.size()));
+  std::set<HeadPlace> heads;
+  for (const auto& [place, square] : squares) heads.insert(place);
+  std::vector<std::string> places;
+  for (const HeadPlace& place : in_falling_order(heads, squares))
+    places.push_back(fmt::format("{}:{}", place.first, place.second));
+  places.resize(static_cast<std::size_t>(count));
+  return join(places, "+");
 }
 
 void run_weights(const WeightsOptions& options, const GlobalOptions& global) {

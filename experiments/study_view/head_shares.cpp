@@ -6,22 +6,11 @@
 #include <functional>
 #include <span>
 
+#include "analysis/statistics/mean.h"
 #include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {
-
-struct Mean {
-  double sum = 0;
-  std::int64_t count = 0;
-
-  void add(double value) {
-    if (std::isnan(value)) return;
-    sum += value;
-    ++count;
-  }
-  double get() const { return count > 0 ? sum / static_cast<double>(count) : kNaN; }
-};
 
 /// The means of each head's values: over all queries, or of the first alone where all are the same.
 std::map<HeadPlace, Mean> head_means(const std::vector<SampleCells>& samples, bool same_for_all_queries) {
@@ -68,6 +57,21 @@ std::size_t HeadRanking::half() const {
   return static_cast<std::size_t>(at - heads.begin()) + (at == heads.end() ? 0 : 1);
 }
 
+std::map<HeadPlace, double> squared_kv_weights(const std::map<HeadPlace, double>& weights, int group) {
+  std::map<HeadPlace, double> squares;
+  for (const auto& [place, weight] : weights) squares[{place.first, place.second / group}] += weight * weight;
+  return squares;
+}
+
+std::vector<HeadPlace> in_falling_order(const std::set<HeadPlace>& places, const std::map<HeadPlace, double>& values) {
+  std::vector<HeadPlace> order(places.begin(), places.end());
+  std::ranges::stable_sort(order, std::greater{}, [&](const HeadPlace& place) {
+    const auto found = values.find(place);
+    return found == values.end() ? -1.0 : found->second;
+  });
+  return order;
+}
+
 HeadRanking rank_by_weight(const ModelStudy& study) {
   HeadRanking ranking;
   const std::vector<SampleCells> weights = score_cells_of_all(study, "head_weight");
@@ -76,7 +80,7 @@ HeadRanking rank_by_weight(const ModelStudy& study) {
   for (const auto& [place, mean] : head_means(weights, true)) {
     const auto mass = masses.find(place);
     ranking.heads.push_back(
-        {.place = place, .weight = mean.get(), .span_mass = mass == masses.end() ? kNaN : mass->second.get()});
+        {.place = place, .weight = mean.value(), .span_mass = mass == masses.end() ? kNaN : mass->second.value()});
     ranking.prompts = std::max(ranking.prompts, static_cast<int>(mean.count));
     total += ranking.heads.back().weight;
   }

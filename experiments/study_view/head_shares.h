@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,13 @@ struct HeadRanking {
   /// The number of first heads that have half of the sum.
   std::size_t half() const;
 };
+
+/// The sum of the squares of its query heads' weights, by KV head: the weight of a KV head is its root. `group`: query
+/// heads of a KV head.
+std::map<HeadPlace, double> squared_kv_weights(const std::map<HeadPlace, double>& weights, int group);
+
+/// Places in the order of falling values, of which none is below 0; those without a value come last.
+std::vector<HeadPlace> in_falling_order(const std::set<HeadPlace>& places, const std::map<HeadPlace, double>& values);
 
 /// Ranks heads by their weight over all samples and layers that have weights.
 HeadRanking rank_by_weight(const ModelStudy& study);

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <random>
 #include <set>
 #include <span>
 #include <utility>
+
+#include "analysis/statistics/mean.h"
 
 namespace attest {
 namespace {
@@ -92,26 +93,13 @@ class DenseCells {
   std::vector<SampleCells> errors_, io_;
 };
 
-/// KV heads in the order of falling values; those without a value come last.
-std::vector<HeadPlace> ranked(const std::set<HeadPlace>& heads, const std::map<HeadPlace, double>& values) {
-  std::vector<HeadPlace> order(heads.begin(), heads.end());
-  std::ranges::stable_sort(order, std::greater{}, [&](const HeadPlace& place) {
-    const auto found = values.find(place);
-    return found == values.end() ? -1.0 : found->second;
-  });
-  return order;
-}
-
 std::map<HeadPlace, double> means(const DenseCells& cells, const std::vector<SampleCells>& samples) {
-  std::map<HeadPlace, ClusterSum> sums;
+  std::map<HeadPlace, Mean> means;
   for (const SampleCells& sample : samples)
-    cells.each_cell(sample, [&](const HeadPlace& place, double value) {
-      if (std::isnan(value)) return;
-      sums[place].sum += value;
-      ++sums[place].count;
-    });
+    cells.each_cell(sample, [&](const HeadPlace& place, double value) { means[place].add(value); });
   std::map<HeadPlace, double> found;
-  for (const auto& [place, sum] : sums) found[place] = sum.sum / static_cast<double>(sum.count);
+  for (const auto& [place, mean] : means)
+    if (mean.count > 0) found[place] = mean.value();
   return found;
 }
 
@@ -162,14 +150,16 @@ std::vector<DenseCurve> dense_curves(const ModelStudy& study, const PooledSelect
   const DenseCells cells(study, selector, setting, group);
   if (cells.empty()) return {};
   const std::set<HeadPlace> heads = cells.kv_heads();
-  std::map<HeadPlace, double> squares;
-  for (const WeighedHead& head : weights.heads)
-    squares[{head.place.first, head.place.second / group}] += head.weight * head.weight;
-  std::vector<DenseCurve> curves{in_order(cells, DenseBy::weight, ranked(heads, squares))};
+  std::map<HeadPlace, double> of_heads;
+  for (const WeighedHead& head : weights.heads) of_heads[head.place] = head.weight;
+  const auto in_order_of = [&](DenseBy by, const std::map<HeadPlace, double>& values) {
+    return in_order(cells, by, in_falling_order(heads, values));
+  };
+  std::vector<DenseCurve> curves{in_order_of(DenseBy::weight, squared_kv_weights(of_heads, group))};
   const auto errors = means(cells, DenseCells::at(study.cells(selector, "output_error"), setting));
-  if (!errors.empty()) curves.push_back(in_order(cells, DenseBy::output_error, ranked(heads, errors)));
+  if (!errors.empty()) curves.push_back(in_order_of(DenseBy::output_error, errors));
   const auto masses = means(cells, score_cells_of_all(study, "span_mass"));
-  if (!masses.empty()) curves.push_back(in_order(cells, DenseBy::span_mass, ranked(heads, masses)));
+  if (!masses.empty()) curves.push_back(in_order_of(DenseBy::span_mass, masses));
   curves.push_back(by_chance(cells, heads));
   return curves;
 }

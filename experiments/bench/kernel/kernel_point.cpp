@@ -3,25 +3,9 @@
 
 #include <cmath>
 
+#include "analysis/statistics/mean.h"
+
 namespace attest {
-namespace {
-
-/// Adds values that may be missing.
-class Mean {
- public:
-  void add(double value) {
-    if (std::isnan(value)) return;
-    sum_ += value;
-    ++count_;
-  }
-  double value() const { return count_ == 0 ? kNotMeasured : sum_ / count_; }
-
- private:
-  double sum_ = 0;
-  int count_ = 0;
-};
-
-}  // namespace
 
 KernelPoint pooled(const std::vector<const KernelMeasurement*>& measurements) {
   const KernelMeasurement& first = *measurements.front();
