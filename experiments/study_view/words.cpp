@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
@@ -76,7 +77,7 @@ std::string slug(const std::string& text) {
 
 std::string head_in_words(int layer, int head) { return fmt::format("layer {} head {}", layer, head); }
 
-std::string percent_in_words(double share) { return fmt::format("{:.3g} %", 100 * share); }
+std::string percent_in_words(double share) { return std::isnan(share) ? "?" : fmt::format("{:.3g} %", 100 * share); }
 
 std::string cells_in_words(const std::vector<std::int64_t>& counts) {
   const auto [fewest, most] = std::ranges::minmax(counts);

@@ -48,7 +48,7 @@ std::string head_in_words(int layer, int head);
 /// A text from a file as part of a file's name: characters that a folder, a shell or LaTeX would interpret become '-'.
 std::string slug(const std::string& text);
 
-/// "6.42 %": three significant digits.
+/// "6.42 %": three significant digits; "?" for NaN.
 std::string percent_in_words(double share);
 
 /// "12 cells", or "12 to 48 cells" where the counts, of which there is one at least, differ.

@@ -54,13 +54,11 @@ std::string capitalized(std::string text) {
   return text;
 }
 
-std::string percent_text(double share) { return std::isnan(share) ? "?" : fmt::format("{:.3g} %", share * 100); }
-
 std::string costs_text(double keep, double io) {
   if (std::isnan(keep) && std::isnan(io)) return {};
-  const std::string kept = std::isnan(keep) ? "" : fmt::format("keeps {} of the tokens", percent_text(keep));
+  const std::string kept = std::isnan(keep) ? "" : fmt::format("keeps {} of the tokens", percent_in_words(keep));
   const std::string read =
-      std::isnan(io) ? "" : fmt::format("reads {} of the bytes of dense attention", percent_text(io));
+      std::isnan(io) ? "" : fmt::format("reads {} of the bytes of dense attention", percent_in_words(io));
   return fmt::format("{}{}{}", kept, kept.empty() || read.empty() ? "" : " and ", read);
 }
 
@@ -133,7 +131,7 @@ std::string beyond_text(const Judgement& judgement) {
     parts.push_back(fmt::format("{}: {} of {} are beyond {:.4g}, at most {} of all", judgement.request.targets[t].text,
                                 target.beyond_clip, counted_units(judgement.set, target.prompts),
                                 judgement.request.guarantee.clip_of(judgement.request.targets[t]),
-                                percent_text(target.beyond_clip_at_most)));
+                                percent_in_words(target.beyond_clip_at_most)));
   }
   return fmt::format("{}", join(parts, "; "));
 }
@@ -202,7 +200,7 @@ std::string power_text(const Judgement& judgement) {
     text = fmt::format("{}, {}, {} a share of {} at best", counted_units(judgement.set, counting),
                        counting == 1 ? "if it does not violate" : "none of which violates",
                        counting == 1 ? "certifies" : "certify",
-                       percent_text(share_upper_bound(0, counting, guarantee.confidence)));
+                       percent_in_words(share_upper_bound(0, counting, guarantee.confidence)));
   if (counting < fewest)
     text += fmt::format("{}this guarantee takes at least {}, all without a {}", text.empty() ? "" : "; ",
                         counted_units(judgement.set, fewest),
@@ -227,8 +225,8 @@ std::string evidence_text(const Judgement& judgement, const Evidence& evidence) 
   const std::string counts =
       fmt::format("{} of {} violate", evidence.violations, counted_units(judgement.set, evidence.prompts));
   if (guarantee.kind == GuaranteeKind::observed) return counts;
-  return fmt::format("{} (share {} to {}, p = {:.3g})", counts, percent_text(evidence.share.low),
-                     percent_text(evidence.share.high), evidence.p_value);
+  return fmt::format("{} (share {} to {}, p = {:.3g})", counts, percent_in_words(evidence.share.low),
+                     percent_in_words(evidence.share.high), evidence.p_value);
 }
 
 std::string offender_text(const Judgement& judgement, const Offender& offender) {

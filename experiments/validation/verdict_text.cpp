@@ -7,6 +7,7 @@
 
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
+#include "experiments/study_view/words.h"
 #include "experiments/validation/verdict_sentences.h"
 
 namespace attest {
@@ -63,12 +64,12 @@ void add_units(std::vector<VerdictLine>& lines, const Judgement& judgement) {
   add_line(lines, "allocation",
            fmt::format("mean loss {:.4g} on the choosing prompts, in units of what the targets allow; no assignment "
                        "within {} is below {:.4g}",
-                       std::max(0.0, units.allocation->loss), percent_text(*judgement.unit_request.io_budget),
+                       std::max(0.0, units.allocation->loss), percent_in_words(*judgement.unit_request.io_budget),
                        std::max(0.0, units.allocation->relaxed_loss)));  // but for rounding, no loss is below 0
   add_line(lines, "single",
            units.single_in_budget
                ? fmt::format("{} for all reads {} and loses {:.4g}", judgement.setting_text(*units.single_in_budget),
-                             percent_text(units.single_io), units.single_loss)
+                             percent_in_words(units.single_io), units.single_loss)
                : fmt::format("no single {} reads as little",
                              judgement.set.candidates.empty() ? "setting of the grid" : "candidate"));
 }

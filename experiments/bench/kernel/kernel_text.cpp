@@ -44,13 +44,6 @@ std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
 }
 std::string ratio_text(double ratio, int digits) { return std::isfinite(ratio) ? number(ratio, digits) + "x" : "-"; }
-std::string percent(double share) { return std::isfinite(share) ? fmt::format("{:.2f}%", 100 * share) : "-"; }
-
-std::string setting_cell(const KernelSetting& setting) {
-  if (setting.kind == "none") return "-";
-  if (setting.kind != "keep") return fmt::format("{} {}", setting.kind, setting.value);
-  return fmt::format("keep {:.3g}%", 100 * setting.value);
-}
 
 std::string machine_text(const KernelReport& report) {
   const KernelMachine& machine = report.machine;
@@ -83,10 +76,11 @@ std::string text_of(const KernelReport& report) {
       return found == points.end() || !p.attends ? "-" : ratio_text(speed_up(p, *found), 2);
     };
     cells.push_back({p.method, or_dash(p.scan), or_dash(p.rule), or_dash(p.launches), length_text(p.length),
-                     fmt::format("{}", p.batch), setting_cell(p.setting), percent(p.keep), percent(p.io),
-                     number(p.us, 1), fmt::format("{}..{}", number(p.us_low, 1), number(p.us_high, 1)),
-                     number(p.floor_us, 1), number(p.floor_ratio(), 2), over("sdpa_flash"), over("sdpa_cudnn"),
-                     ratio_text(p.io_limit(), 1), number(p.recall_mean, 5)});
+                     fmt::format("{}", p.batch), or_dash(setting_text(p.setting)), formatted(p.keep, "ratio"),
+                     formatted(p.io, "ratio"), number(p.us, 1),
+                     fmt::format("{}..{}", number(p.us_low, 1), number(p.us_high, 1)), number(p.floor_us, 1),
+                     number(p.floor_ratio(), 2), over("sdpa_flash"), over("sdpa_cudnn"), ratio_text(p.io_limit(), 1),
+                     number(p.recall_mean, 5)});
   }
   std::string text = machine_text(report) + aligned_text(cells, 4);
   for (const KernelLeftOut& line : report.left_out)
