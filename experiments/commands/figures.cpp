@@ -24,6 +24,7 @@
 #include "experiments/commands/commands.h"
 #include "experiments/failure_prediction/failure_prediction.h"
 #include "experiments/list/catalogue.h"
+#include "experiments/study_view/figure_files.h"
 #include "experiments/validation/verdict_result.h"
 
 namespace attest {

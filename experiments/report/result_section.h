@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "experiments/report/report_data.h"
-#include "experiments/study_view/figure_run.h"
+#include "experiments/study_view/experiment.h"
 
 namespace attest {
 

@@ -56,6 +56,14 @@ struct ExperimentResult {
   std::vector<Finding> findings = {};
 };
 
+/// What an experiment made of the results. The names of its figures and tables are those of their files.
+struct ExperimentMade {
+  std::string experiment, paper;
+  std::string study;  ///< title of the study, or of several: "A; B"
+  ExperimentResult result;
+  std::vector<std::string> files = {};  ///< in the folder
+};
+
 /// Why the results cannot support an experiment, and which options of `attest run` would: "--selector ffd --delta 5,7".
 struct Unsupported {
   std::string reason;

@@ -1,4 +1,6 @@
 // Joins tables and panels of several studies.
+#include "experiments/study_view/facets.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 
 #include "dumps/base/join.h"
 #include "dumps/base/text_parts.h"
-#include "experiments/study_view/figure_run.h"
 #include "experiments/study_view/words.h"
 
 namespace attest {

@@ -1,13 +1,16 @@
-// Names and writes the files of figures and tables.
+// Names and writes the files of figures and tables, and reads and writes captions.
+#include "experiments/study_view/figure_files.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <sstream>
-#include <string_view>
+#include <system_error>
 
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
-#include "experiments/study_view/figure_run.h"
 #include "plots/code.h"
 #include "plots/files.h"
 
@@ -31,6 +34,15 @@ void for_each_section(std::string_view captions, Visit visit) {
     visit(section.substr(kSection.size(), section.find(':') - kSection.size()), section);
     at = next;
   }
+}
+
+/// The sections about other experiments than these.
+std::string sections_of_others(std::string_view captions, const std::vector<std::string>& experiments) {
+  std::string kept;
+  for_each_section(captions, [&](std::string_view name, std::string_view section) {
+    if (std::ranges::count(experiments, name) == 0) kept += section;
+  });
+  return kept;
 }
 
 }  // namespace
@@ -61,12 +73,21 @@ void write_table(const NamedTable& table, const std::filesystem::path& folder) {
   write_text_file(folder / (table.name + ".tex"), latex.str());
 }
 
-std::string sections_of_others(std::string_view captions, const std::vector<std::string>& experiments) {
-  std::string kept;
-  for_each_section(captions, [&](std::string_view name, std::string_view section) {
-    if (std::ranges::count(experiments, name) == 0) kept += section;
-  });
-  return kept;
+std::string captions_of(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kCaptionsFile;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return {};  // a pipe would be waited for
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+bool has_others(const std::filesystem::path& folder, const std::string& experiment) {
+  return !sections_of_others(captions_of(folder), {experiment}).empty();
+}
+
+bool has_section(const std::filesystem::path& folder, const std::string& experiment) {
+  const std::string captions = captions_of(folder);
+  return sections_of_others(captions, {experiment}) != sections_of_others(captions, {});
 }
 
 std::vector<std::string> files_of_captions(std::string_view captions, std::string_view experiment) {

@@ -4,8 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include "dumps/base/cleanup.h"
@@ -13,6 +11,8 @@
 #include "dumps/base/join.h"
 #include "dumps/base/machine_limits.h"
 #include "dumps/base/printable.h"
+#include "experiments/study_view/facets.h"
+#include "experiments/study_view/figure_files.h"
 #include "experiments/study_view/staged_folder.h"
 #include "experiments/study_view/words.h"
 #include "plots/files.h"
@@ -30,14 +30,6 @@ void name_files(ExperimentResult& result, const std::string& title, std::vector<
   };
   for (Figure& figure : result.figures) rename(figure.name);
   for (NamedTable& table : result.tables) rename(table.name);
-}
-
-/// The content of a file; empty if there is none.
-std::string text_of_file(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return {};  // a pipe would be waited for
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 void draw(const ExperimentMade& made, const StagedFolder& staged, const FigureRequest& request, FigureReport& report) {
@@ -113,19 +105,6 @@ void refuse_existing(const FigureReport& report, const std::filesystem::path& fo
       throw OutputError(fmt::format("{} is there already: --force replaces it", (folder / name).string()));
 }
 
-bool has_others(const std::filesystem::path& folder, const std::string& experiment) {
-  return !sections_of_others(text_of_file(folder / kCaptionsFile), {experiment}).empty();
-}
-
-bool has_section(const std::filesystem::path& folder, const std::string& experiment) {
-  const std::string captions = text_of_file(folder / kCaptionsFile);
-  return sections_of_others(captions, {experiment}) != sections_of_others(captions, {});
-}
-
-std::vector<std::string> captioned_files(const std::filesystem::path& folder, const std::string& experiment) {
-  return files_of_captions(text_of_file(folder / kCaptionsFile), experiment);
-}
-
 void write_figures(FigureReport& report, const std::filesystem::path& folder, const FigureRequest& request,
                    const std::vector<TextFile>& texts) {
   StagedFolder staged(folder);
@@ -133,7 +112,7 @@ void write_figures(FigureReport& report, const std::filesystem::path& folder, co
   try {
     for (const TextFile& text : texts) write_text_file(staged.staging() / text.name, text.text);
     for (const ExperimentMade& made : report.made) draw(made, staged, request, report);
-    const std::string before = text_of_file(folder / kCaptionsFile);
+    const std::string before = captions_of(folder);
     write_captions(report.made, staged.staging(), before);
     const std::vector<std::string> written = staged.commit();
     std::error_code ignored;

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "experiments/study_view/experiment.h"
@@ -20,14 +19,6 @@ struct FigureRequest {
   bool replace = false;  ///< replace files of the same names in the folder
   /// Is called with the number of experiments and studies that are done, and of all.
   std::function<void(std::size_t done, std::size_t total)> progress = {};
-};
-
-/// What an experiment made of the results. The names of its figures and tables are those of their files.
-struct ExperimentMade {
-  std::string experiment, paper;
-  std::string study;  ///< title of the study, or of several: "A; B"
-  ExperimentResult result;
-  std::vector<std::string> files = {};  ///< in the folder
 };
 
 inline constexpr const char* kRunCommand = "attest run ...";
@@ -86,48 +77,5 @@ std::string not_drawn_text(const FigureReport& report, const std::string& folder
 
 /// Throws OutputError if gnuplot failed on a figure.
 void refuse_failed(const FigureReport& report, const std::string& folder);
-
-struct StudyResult {
-  std::string study;  ///< title
-  ExperimentResult result;
-};
-
-/// Whether no figure would have more panels than fit on a page.
-bool can_be_facets(const std::vector<StudyResult>& results);
-
-/// One result with a first column `study` in every table. Equal titles in the legend are one entry.
-ExperimentResult facets(std::vector<StudyResult> results);
-
-/// Names of all files that a result may have with pictures of these formats.
-std::vector<std::string> files_of(const ExperimentResult& result, const std::vector<std::string>& formats);
-
-/// The table and its caption.
-std::string table_markdown(const NamedTable& table);
-
-/// Writes NAME.csv, NAME.md and NAME.tex. Throws std::system_error when they cannot be written.
-void write_table(const NamedTable& table, const std::filesystem::path& folder);
-
-/// Name of the file with every caption and finding.
-inline constexpr const char* kCaptionsFile = "captions.md";
-
-/// The sections of captions about other experiments than these.
-std::string sections_of_others(std::string_view captions, const std::vector<std::string>& experiments);
-
-/// Whether the folder has captions about other experiments than this one.
-bool has_others(const std::filesystem::path& folder, const std::string& experiment);
-
-/// Whether the folder has captions about this experiment.
-bool has_section(const std::filesystem::path& folder, const std::string& experiment);
-
-/// Names of the files that captions name as those of an experiment.
-std::vector<std::string> files_of_captions(std::string_view captions, std::string_view experiment);
-
-/// files_of_captions() for the captions of the folder.
-std::vector<std::string> captioned_files(const std::filesystem::path& folder, const std::string& experiment);
-
-/// Of figures and tables that stand in the folder. `before`: captions of figures that stay, of which the sections about
-/// other experiments are kept.
-void write_captions(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder,
-                    const std::string& before);
 
 }  // namespace attest

@@ -9,6 +9,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
+#include "experiments/study_view/figure_files.h"
 #include "experiments/study_view/figure_run.h"
 #include "experiments/validation/verdict_files.h"
 #include "experiments/validation/verdict_result.h"
@@ -81,7 +82,7 @@ FigureReport write_verdict_folder(const Judgement& judgement, const VerdictFolde
   const FigureRequest request = figure_request(folder);
   refuse_figures(folder.path);
   refuse_existing(report, folder.path, request, texts);
-  const std::vector<std::string> before = captioned_files(folder.path, kVerdictExperiment);
+  const std::vector<std::string> before = files_of_captions(captions_of(folder.path), kVerdictExperiment);
   write_figures(report, folder.path, request, texts);
   if (folder.replace) remove_others(report.made.front(), before, folder.path);
   return report;

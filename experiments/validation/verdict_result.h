@@ -1,7 +1,7 @@
 // A verdict as figures, tables and findings, in the form that the writers of figures and reports take.
 #pragma once
 
-#include "experiments/study_view/figure_run.h"
+#include "experiments/study_view/experiment.h"
 #include "experiments/validation/judgement.h"
 
 namespace attest {

@@ -1,10 +1,10 @@
 // Figures of several studies: what is drawn of one is not said of another.
+#include "experiments/study_view/facets.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
-
-#include "experiments/study_view/figure_run.h"
 
 namespace attest {
 namespace {
