@@ -142,7 +142,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
       retrieval.push_back(spans.retrieval_cells);
     }
   Figure figure{.name = "span_keep",
-                .note = "retrieval cells: exact mass on the span at least 0.3",
+                .note = fmt::format("retrieval cells: exact mass on the span at least {}", kRetrievalMass),
                 .ring_title = "settings of the papers",
                 .data = table_of({})};
   figure.panels = panels_of(study, curves, std::ranges::max(retrieval) > 0, options);
