@@ -233,7 +233,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace delta_validation_figure
 
-Experiment delta_validation() {
+Experiment delta_validation_experiment() {
   return {.name = "delta_validation",
           .paper = "Setup, 'delta = 5, 7': which delta is safe",
           .needs = "ffd with a grid of deltas; more units: a label for each delta_unit",

@@ -319,7 +319,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace early_layers_figure
 
-Experiment early_layers() {
+Experiment early_layers_experiment() {
   return {.name = "early_layers",
           .paper = "Appendix 'Head-wise variation': FFD requires no early-layer exception",
           .needs = "selectors with dense_layers=0 (and 2, to see what the exception costs), layers 0 and 1 in the dump",

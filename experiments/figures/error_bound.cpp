@@ -235,7 +235,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace error_bound_figure
 
-Experiment error_bound() {
+Experiment error_bound_experiment() {
   return {.name = "error_bound",
           .paper = "Theorem 'Concentration of Scanning Error' and the bound of false negatives",
           .needs = "ffd (scan=thumbnail, rule=topdelta), and the dump where the study read it",

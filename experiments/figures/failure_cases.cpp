@@ -282,7 +282,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace failure_cases_figure
 
-Experiment failure_case_profiling() {
+Experiment failure_cases_experiment() {
   return {.name = "failure_cases",
           .paper = "Table 'Failure-case profiling'",
           .needs = "ffd with delta 5; beside it ffd with pseudo_max=global and topdelta with granularity=block",

@@ -6,7 +6,7 @@
 namespace attest {
 
 const std::vector<Experiment>& experiments() {
-#define ATTEST_CALL(name) name(),
+#define ATTEST_CALL(name) name##_experiment(),
   static const std::vector<Experiment> list = {ATTEST_FIGURES(ATTEST_CALL)};
 #undef ATTEST_CALL
   return list;

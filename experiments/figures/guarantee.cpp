@@ -272,7 +272,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace guarantee_figure
 
-Experiment guarantee() {
+Experiment guarantee_experiment() {
   return {.name = "guarantee",
           .paper = "Section on top-delta selection: 'guarantees that we discard only tokens' below e^-delta",
           .needs = "ffd (rule=topdelta) with delta_unit=natural or log2",

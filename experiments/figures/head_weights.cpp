@@ -220,7 +220,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace head_weights_figure
 
-Experiment head_weights() {
+Experiment head_weights_experiment() {
   return {.name = "head_weights",
           .paper = "Which heads matter to the answer, and which errors do",
           .needs = "head weights",

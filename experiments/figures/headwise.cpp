@@ -258,7 +258,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace headwise_figure
 
-Experiment headwise() {
+Experiment headwise_experiment() {
   return {.name = "headwise",
           .paper = "Table 'Head-wise variation statistics'",
           .needs = "ffd with delta 5; gqa=union and gqa=per_head for both policies",

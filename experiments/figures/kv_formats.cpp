@@ -275,7 +275,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace kv_formats_figure
 
-Experiment kv_format_quality() {
+Experiment kv_formats_experiment() {
   return {.name = "kv_formats",
           .paper = "Beside the paper: formats of a KV cache, keys and values apart",
           .needs = "kv_cache; for keys and values apart also with k or v alone",

@@ -216,7 +216,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace kv_range_figure
 
-Experiment kv_range() {
+Experiment kv_range_experiment() {
   return {.name = "kv_range",
           .paper = "Beside the formats of a KV cache: magnitudes, outlier channels, and what scales lose",
           .needs = "kv_cache with a format that has a scale, and the dump where the study read it",

@@ -181,7 +181,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace layer_correlation_figure
 
-Experiment layer_correlation() {
+Experiment layer_correlation_experiment() {
   return {.name = "layer_correlation",
           .paper = "Figure 'Layer-wise correlation trends'",
           .needs = "selectors with an estimate; dense_layers=0 to see every layer",

@@ -171,7 +171,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace layer_sparsity_figure
 
-Experiment layer_sparsity() {
+Experiment layer_sparsity_experiment() {
   return {.name = "layer_sparsity",
           .paper = "Figure 'Layer-wise sparsity distribution'",
           .needs = "ffd (rule=topdelta) with delta 5 or 7; gqa=union and gqa=per_head for both policies",

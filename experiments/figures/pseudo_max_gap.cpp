@@ -215,7 +215,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace pseudo_max_gap_figure
 
-Experiment pseudo_max_gap() {
+Experiment pseudo_max_gap_experiment() {
   return {.name = "pseudo_max_gap",
           .paper = "Figure 'Distribution of the approximation error m - m~ by layer'",
           .needs = "ffd, with scan=thumbnail for the thumbnail variant",

@@ -233,7 +233,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace quality_ladder_figure
 
-Experiment quality_ladder() {
+Experiment quality_ladder_experiment() {
   return {.name = "quality_ladder",
           .paper = "Beside figure 'Quality vs. IO budget': from the mean to the worst cell",
           .needs = "a selector other than exact",

@@ -183,7 +183,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace quality_vs_io_figure
 
-Experiment quality_vs_io() {
+Experiment quality_vs_io_experiment() {
   return {.name = "quality_vs_io",
           .paper = "Figure 'Quality vs. IO budget'",
           .needs = "a selector other than exact; two of them for a comparison",

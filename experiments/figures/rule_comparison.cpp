@@ -247,7 +247,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace rule_comparison_figure
 
-Experiment rule_comparison() {
+Experiment rule_comparison_experiment() {
   return {.name = "rule_comparison",
           .paper = "Figure 'Comparison of top-k, top-p and top-delta'",
           .needs = "topk, topp and topdelta, or ffd with rule=topk, topp and topdelta",

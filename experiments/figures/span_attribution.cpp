@@ -223,7 +223,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace span_attribution_figure
 
-Experiment span_attribution() {
+Experiment span_attribution_experiment() {
   return {.name = "span_attribution",
           .paper = "Open question: which heads need a larger delta",
           .needs = "samples with evidence spans, and a selector other than exact",

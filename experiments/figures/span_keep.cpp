@@ -161,7 +161,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace span_keep_figure
 
-Experiment span_keep() {
+Experiment span_keep_experiment() {
   return {.name = "span_keep",
           .paper = "Tables RULER and LongBench: whether the answer is read",
           .needs = "samples with evidence spans, and a selector other than exact",

@@ -190,7 +190,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace task_fidelity_figure
 
-Experiment task_fidelity() {
+Experiment task_fidelity_experiment() {
   return {.name = "task_fidelity",
           .paper = "Tables RULER and LongBench",
           .needs = "samples that name their task, and a selector other than exact; evidence spans for span recall",
