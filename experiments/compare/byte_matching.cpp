@@ -79,15 +79,15 @@ void match_bytes(const ResultsFile& first, const ResultsFile& second, const Matc
       if (!settings.empty() &&
           std::ranges::none_of(settings, [&](const std::string& t) { return is_setting(a, s, t); }))
         continue;
-      std::optional<std::size_t> maximum;
+      std::optional<std::size_t> matched;
       for (std::size_t o = 0; o < b.grid.size(); ++o)
-        if (other[o] <= reads[s] && (!maximum || other[o] > other[*maximum])) maximum = o;
-      if (!maximum) {
+        if (other[o] <= reads[s] && (!matched || other[o] > other[*matched])) matched = o;
+      if (!matched) {
         pair.only_first.push_back(a.setting_labels[s]);
         continue;
       }
-      pair.settings.push_back({s, *maximum});
-      pair.io.emplace_back(reads[s], other[*maximum]);
+      pair.settings.push_back({s, *matched});
+      pair.io.emplace_back(reads[s], other[*matched]);
       any = true;
     }
   }

@@ -204,11 +204,11 @@ std::vector<std::string> header_sentences(const Comparison& comparison) {
 }
 
 std::string method_sentence(const Comparison& comparison) {
-  std::size_t maximum = 0;
-  for (const ComparedRow& row : comparison.rows) maximum = std::max(maximum, row.prompts);
-  const std::string vectors = maximum <= kMaxExactFlips ? "all sign vectors"
-                                                        : fmt::format("{} sign vectors, drawn with --seed {}",
-                                                                      comparison.test.draws, comparison.test.seed);
+  std::size_t most = 0;
+  for (const ComparedRow& row : comparison.rows) most = std::max(most, row.prompts);
+  const std::string vectors = most <= kMaxExactFlips ? "all sign vectors"
+                                                     : fmt::format("{} sign vectors, drawn with --seed {}",
+                                                                   comparison.test.draws, comparison.test.seed);
   std::string text = fmt::format(
       "One difference R2 - R1 per prompt; p: two-sided sign-flip test ({}). The interval is of "
       "its row alone",

@@ -107,7 +107,7 @@ std::string comparison_text(const Comparison& comparison) {
   std::string text;
   for (const std::string& sentence : header_sentences(comparison)) text += sentence + "\n";
   text += "\n" + aligned(rows_as_text(comparison), 3) + "\n" + method_sentence(comparison) + "\n\n";
-  if (const ComparedRow* row = max_changed_row(comparison)) {
+  if (const ComparedRow* row = most_significant_row(comparison)) {
     const TextTable heads = heads_as_text(comparison, *row);
     if (!heads.lines.empty()) text += heads_title(*row) + "\n" + aligned(heads, 0) + "\n";
   }
@@ -118,7 +118,7 @@ std::string comparison_markdown(const Comparison& comparison) {
   std::string text = "# Comparison of two studies\n\n";
   for (const std::string& sentence : header_sentences(comparison)) text += "* " + markdown_text(sentence).text() + "\n";
   text += "\n" + markdown(rows_as_text(comparison)) + "\n" + method_sentence(comparison) + "\n\n";
-  if (const ComparedRow* row = max_changed_row(comparison)) {
+  if (const ComparedRow* row = most_significant_row(comparison)) {
     const TextTable heads = heads_as_text(comparison, *row);
     if (!heads.lines.empty()) text += markdown_text(heads_title(*row)).text() + "\n\n" + markdown(heads) + "\n";
   }

@@ -18,7 +18,7 @@ std::vector<ListedHead> largest_differences(const Comparison& comparison, const 
   return listed;
 }
 
-const ComparedRow* max_changed_row(const Comparison& comparison) {
+const ComparedRow* most_significant_row(const Comparison& comparison) {
   const ComparedRow* found = nullptr;
   for (const ComparedRow& row : comparison.rows)
     if (!row.equal && (found == nullptr || row.test.p < found->test.p)) found = &row;

@@ -21,6 +21,6 @@ std::vector<ListedHead> largest_differences(const Comparison& comparison, const 
                                             std::size_t maximum);
 
 /// The row whose heads are worth a look: of those that differ, the one with the smallest p. Null if none differs.
-const ComparedRow* max_changed_row(const Comparison& comparison);
+const ComparedRow* most_significant_row(const Comparison& comparison);
 
 }  // namespace attest

@@ -62,14 +62,13 @@ Finding finding_of(const OutcomeStudy& study, const std::vector<PassCounts>& cou
       "{:g} %)",
       100 * guarantee.max_violating, 100 * guarantee.confidence);
   if (!found) {
-    const PassCounts& maximum = counts.back();
+    const PassCounts& laxest = counts.back();
     const std::int64_t needed = fewest_prompts(guarantee, {});
-    return {
-        .text = fmt::format("No target of {} is certified by these {}: that {} takes at least {} prompts that meet "
-                            "it and answer right; the least strict, {}, is met by runs of {}, of which {} failed.",
-                            metric, counted(static_cast<std::int64_t>(study.all.prompts.size()), "prompt"), words,
-                            needed, maximum.target.text, counted(maximum.prompts, "prompt"), maximum.failed_prompts),
-        .severity = Severity::warning};
+    return {.text = fmt::format("No target of {} is certified by these {}: that {} takes at least {} prompts that meet "
+                                "it and answer right; the least strict, {}, is met by runs of {}, of which {} failed.",
+                                metric, counted(static_cast<std::int64_t>(study.all.prompts.size()), "prompt"), words,
+                                needed, laxest.target.text, counted(laxest.prompts, "prompt"), laxest.failed_prompts),
+            .severity = Severity::warning};
   }
   const PassCounts& at = counts[*found];
   return {

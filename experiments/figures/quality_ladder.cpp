@@ -178,14 +178,13 @@ std::vector<Finding> findings_of(const ModelStudy& study, const std::vector<Poin
   }
   if (real.size() < 2) return findings;
   const auto worst = [](const Point* p) { return p->recall().worst; };
-  const auto [best, maximum] = std::ranges::minmax(real, {}, worst);
+  const auto [best, last] = std::ranges::minmax(real, {}, worst);
   findings.push_back(
-      {.text =
-           fmt::format("At the papers' settings the worst cell's recall deficit is least for {} "
-                       "({:.3g}, reading {:.1f} % of the bytes) and largest for {} ({:.3g}, {:.1f} %).",
-                       best->named(), worst(best), 100 * best->io, maximum->named(), worst(maximum), 100 * maximum->io),
-       .number = fmt::format("deficit {:.3g}", worst(maximum)),
-       .place = place(*maximum)});
+      {.text = fmt::format("At the papers' settings the worst cell's recall deficit is least for {} "
+                           "({:.3g}, reading {:.1f} % of the bytes) and largest for {} ({:.3g}, {:.1f} %).",
+                           best->named(), worst(best), 100 * best->io, last->named(), worst(last), 100 * last->io),
+       .number = fmt::format("deficit {:.3g}", worst(last)),
+       .place = place(*last)});
   return findings;
 }
 

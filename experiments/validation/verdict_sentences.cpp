@@ -35,8 +35,8 @@ std::string lenient_text(const Target& target) {
   const CellStatistic statistic = target.quantity.statistic;
   const double share = target.quantity.level;
   const bool best = target.at_least ? statistic == CellStatistic::max : statistic == CellStatistic::min;
-  const bool maximum = statistic == CellStatistic::quantile && (target.at_least ? share > 0.5 : share < 0.5);
-  if (!best && !maximum) return {};
+  const bool better_half = statistic == CellStatistic::quantile && (target.at_least ? share > 0.5 : share < 0.5);
+  if (!best && !better_half) return {};
   const std::string name = target.quantity.quantity();
   if (best)
     return fmt::format("{} asks only of the best cell of each prompt; {}.{} asks of every cell", target.text, name,
@@ -166,14 +166,14 @@ std::string coverage_text(const Judgement& judgement) {
       last = std::max(last, position);
     }
   }
-  const auto [fewest, maximum] = judged_queries(set).value_or(std::pair<std::int64_t, std::int64_t>());
+  const auto [fewest, most] = judged_queries(set).value_or(std::pair<std::int64_t, std::int64_t>());
   const bool answers = std::ranges::any_of(judgement.request.targets, &Target::of_answers);
-  if (maximum > 0)
+  if (most > 0)
     parts.push_back(fmt::format(
         "{} {} of each prompt, at position{} {}; there every layer has exact inputs, so that errors do not add up from "
         "layer to layer{}",
-        range_text(fewest, maximum), maximum == 1 ? "query" : "queries", first == last ? "" : "s",
-        range_text(first, last), answers ? "" : ", and no answer is judged"));
+        range_text(fewest, most), most == 1 ? "query" : "queries", first == last ? "" : "s", range_text(first, last),
+        answers ? "" : ", and no answer is judged"));
   if (answers) parts.emplace_back("answers of the whole model, with the errors of all layers");
   parts.push_back(set.cluster_key.empty() ? "prompts are taken as independent: --cluster KEY where several share a text"
                                           : fmt::format("prompts of one {} count once: {} of them",
