@@ -22,8 +22,8 @@ struct Measured {
   Interval interval;
   double lowest_sample = 0, highest_sample = 0;  ///< of the samples' own means
 
-  /// "0.9994 (95 % interval 0.999 to 0.9998, 7 samples)"; below five samples their range stands there.
-  /// `number` prints one value.
+  /// "0.9994 (95 % interval 0.999 to 0.9998, 7 samples)"; below five samples their range stands there. `number` prints
+  /// one value.
   std::string text(const std::function<std::string(double)>& number) const;
   bool exists() const { return interval.clusters > 0; }
 };

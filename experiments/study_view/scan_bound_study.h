@@ -43,8 +43,8 @@ class ScanBounds {
  public:
   explicit ScanBounds(int threads = 1) : threads_(threads) {}
 
-  /// Reads the study's queries of each layer that `ffd` was computed for. `ffd` scans thumbnails
-  /// under rule = topdelta; false negatives are those of its setting number `setting`.
+  /// Reads the study's queries of each layer that `ffd` was computed for. `ffd` scans thumbnails under rule = topdelta;
+  /// false negatives are those of its setting number `setting`.
   const ScanBoundStudy& of(const ModelStudy& study, const PooledSelector& ffd, std::size_t setting);
 
  private:

@@ -32,8 +32,7 @@ struct StudyBenchReport {
 };
 
 /// Times the first layer of the first sample, then the study of all of `path`. Throws Error when attest and the peer
-/// disagree: the times would then be meaningless.
-/// `folder` is made for the units of the study, and removed.
+/// disagree: the times would then be meaningless. `folder` is made for the units of the study, and removed.
 StudyBenchReport bench_study(const std::string& path, const std::string& folder, const StudyBenchOptions& options);
 
 }  // namespace attest

@@ -47,8 +47,8 @@ struct FigureInputs {
   std::vector<std::string> results, benches, tasks;
 };
 
-/// JSON, by name (.json) or by first character ({), is a bench; HDF5 that says that it is
-/// answers to tasks is that. Other files, and what is no file, are results, whose reader says what is wrong.
+/// JSON, by name (.json) or by first character ({), is a bench; HDF5 that says that it is answers to tasks is that.
+/// Other files, and what is no file, are results, whose reader says what is wrong.
 FigureInputs split_inputs(const std::vector<std::string>& paths);
 
 }  // namespace attest
