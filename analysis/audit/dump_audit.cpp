@@ -119,9 +119,8 @@ class Auditor {
       return with_scales(options_.expected.selector, scales);
     } catch (const UsageError& error) {
       throw InputError(fmt::format(
-          "{}: /samples/{}/layers/{}/cache_scales: has {} and {}, expected scales of the "
-          "cache: {}",
-          dump_.info().path, printable(dump_.info().samples[sample].name), layer, scales[0], scales[1], error.what()));
+          "{}: /samples/{}/layers/{}/cache_scales: has {} and {}, expected scales of the cache: {}", dump_.info().path,
+          printable(dump_.info().samples[sample].name), layer, scales[0], scales[1], error.what()));
     }
   }
 

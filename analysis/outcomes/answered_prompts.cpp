@@ -37,8 +37,7 @@ std::string one_label(const TasksFile& file, const std::string& asked) {
   const std::string list = printable(fmt::format("{}", join(labels, ", ")));
   throw UsageError(
       asked.empty()
-          ? fmt::format("{} has answers through {}: --selector LABEL says which are judged, and may be "
-                        "repeated",
+          ? fmt::format("{} has answers through {}: --selector LABEL says which are judged, and may be repeated",
                         file.path, list)
           : fmt::format("--selector: {} has no answers through '{}'; it has {}", file.path, printable(asked), list));
 }

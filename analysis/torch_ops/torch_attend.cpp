@@ -60,9 +60,8 @@ std::string setting_kind(std::string_view selector) {
 
 TORCH_LIBRARY(attest, library) {
   library.def(
-      "attend(Tensor q, Tensor k, Tensor v, str selector, float setting, int layer, float scale, "
-      "float softcap=0, int window=0, Tensor? sinks=None, bool values_in_keys=False) -> (Tensor out, Tensor lse, "
-      "Tensor kept)",
+      "attend(Tensor q, Tensor k, Tensor v, str selector, float setting, int layer, float scale, float softcap=0, int "
+      "window=0, Tensor? sinks=None, bool values_in_keys=False) -> (Tensor out, Tensor lse, Tensor kept)",
       {at::Tag::pt2_compliant_tag});
   library.def("setting_kind(str selector) -> str", attest::setting_kind);
 }

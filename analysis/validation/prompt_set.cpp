@@ -91,8 +91,7 @@ void check_done(const Prompt& prompt, std::size_t selector) {
     if (done[row] == 0)
       throw InputError(
           fmt::format("{}: layer {} of sample '{}' was left out of the study, so that this prompt cannot be judged; "
-                      "--layers without "
-                      "this layer judges the others",
+                      "--layers without this layer judges the others",
                       prompt.file->path(), prompt.of_study().layers[row], printable(prompt.name)));
 }
 
@@ -169,8 +168,7 @@ void add_file(const ResultsFile& file, const std::string& label, const PromptSco
         throw UsageError(fmt::format("{} and {} are of different studies: {}", first, file.path(), text));
       if (dump.shape.num_query_heads != set.shape.num_query_heads || dump.shape.num_kv_heads != set.shape.num_kv_heads)
         throw UsageError(
-            fmt::format("{} and {} are of different studies: {} query and {} KV heads in one, {} and {} in "
-                        "the other",
+            fmt::format("{} and {} are of different studies: {} query and {} KV heads in one, {} and {} in the other",
                         first, file.path(), set.shape.num_query_heads, set.shape.num_kv_heads,
                         dump.shape.num_query_heads, dump.shape.num_kv_heads));
       Prompt prompt{.file = &file,

@@ -100,8 +100,7 @@ ClaimResult not_measured(const ModelStudy&) {
   constexpr const char* kWhy[] = {
       "arithmetic: 2 (32 32 + 28 28) = 3616; results cannot settle which dumps were left out",
       "the bound is 2 exp(-lambda^2 / (2 sigma_eff^2)) and d enters through sigma_eff alone; the figure prints the "
-      "measured "
-      "alpha = norm(q) / sqrt(D) beside it",
+      "measured alpha = norm(q) / sqrt(D) beside it",
       "needs kernel times; no kernel can gain more than 1 / io_ratio from reading less",
       "needs answers of a model; dumps hold attention only",
   };

@@ -101,8 +101,7 @@ ClaimResult compare_curves(const ModelStudy& study, const CurveQuestion& q) {
   const double shown = *std::next(points.begin(), static_cast<std::ptrdiff_t>(points.size() / 2));
   return {.verdict = judged.verdict,
           .evidence = fmt::format(
-              "{} is better for {} at {} of {} {}s from {:.3g} to {:.3g}, {}{}; at {:.2g} it is {:.4g} "
-              "against {:.4g}",
+              "{} is better for {} at {} of {} {}s from {:.3g} to {:.3g}, {}{}; at {:.2g} it is {:.4g} against {:.4g}",
               q.what, q.first, won, points.size(), q.matched, *points.begin(), *points.rbegin(), judged.text(),
               unjudged, shown, *value_at(ours, shown, q.at, q.value), *value_at(theirs, shown, q.at, q.value)),
           .subject = fmt::format("{} and {}{}, {}", first->group.label, second->group.label,

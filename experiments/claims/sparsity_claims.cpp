@@ -106,9 +106,8 @@ ClaimResult heads_differ(const ModelStudy& study) {
   if (ratios.empty()) return {.evidence = "no cell has a keep ratio"};
   return {
       .verdict = judged(measure(ratios).interval, 1),
-      .evidence = fmt::format("keep ratio over the {} of a sample: mean {} ({} over all cells), standard deviation "
-                              "{}, from {} to {}; their "
-                              "quotient {}; mean salient hit rate {}",
+      .evidence = fmt::format("keep ratio over the {} of a sample: mean {} ({} over all cells), standard deviation {}, "
+                              "from {} to {}; their quotient {}; mean salient hit rate {}",
                               counted(pairs, "layer-head pair"), percent(measure(means).interval.mean),
                               percent(describe(keep).mean), percent(measure(stds).interval.mean), percent(minimum),
                               percent(maximum), measure(ratios).text(quality), percent(measure(hits).interval.mean)),
@@ -182,9 +181,7 @@ std::vector<PaperClaim> sparsity_claims() {
       {"Heads keep very different shares: 6.42 % on average with a standard deviation of 14.14 % (0.62 to 100 %), at a "
        "hit rate of 87.45 %",
        "Table headwise", "headwise",
-       "in a sample the standard deviation over heads is at least their mean (the paper's "
-       "is 2.2 times)",
-       heads_differ},
+       "in a sample the standard deviation over heads is at least their mean (the paper's is 2.2 times)", heads_differ},
       {"Heads with flat scores keep more tokens and hit more of the salient ones (13.15 against 2.43 %; 74.67 against "
        "63.74 %)",
        "Table failure", "failure_cases", "in a sample proxy-error heads keep more than regular ones, and hit more",

@@ -134,8 +134,7 @@ std::string heaviest_text(const WeightsOfModel& found) {
   return aligned_text(lines, 0);
 }
 
-/// The option dense_heads of the `count` KV heads that weigh most: the weight of a KV head is the root of the sum of
-/// the squares of its query heads'. "7:1+5:0", in their order.
+/// The option dense_heads of the `count` KV heads that weigh most: "7:1+5:0", in their order.
 std::string dense_heads_text(const WeightsOfModel& found, int count) {
   std::map<HeadPlace, double> weights;
   for (const auto& [layer, sums] : found.layers)
@@ -177,8 +176,7 @@ void run_weights(const WeightsOptions& options, const GlobalOptions& global) {
                            counted(found.prompts, "prompt"));
   if (!dense_heads.empty())
     std::cout << fmt::format(
-        "dense_heads={}: the option with which a selector leaves the {} heaviest of its {} KV heads "
-        "exact\n",
+        "dense_heads={}: the option with which a selector leaves the {} heaviest of its {} KV heads exact\n",
         dense_heads, options.keep_dense,
         found.layers.size() * static_cast<std::size_t>(found.model->shape.num_kv_heads));
 }

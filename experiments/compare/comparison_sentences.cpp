@@ -196,8 +196,7 @@ std::vector<std::string> header_sentences(const Comparison& comparison) {
       std::ranges::any_of(comparison.rows, [](const ComparedRow& row) { return row.metric.metric == "io_ratio"; });
   if (of_bytes && !comparison.one_counts_scan.empty())
     sentences.push_back(
-        fmt::format("io_ratio of {} counts the bytes of the scan in one file alone (scan_bytes is 0 in "
-                    "the other).",
+        fmt::format("io_ratio of {} counts the bytes of the scan in one file alone (scan_bytes is 0 in the other).",
                     few(comparison.one_counts_scan)));
   std::erase(sentences, "");
   return sentences;
@@ -210,9 +209,7 @@ std::string method_sentence(const Comparison& comparison) {
                                                      : fmt::format("{} sign vectors, drawn with --seed {}",
                                                                    comparison.test.draws, comparison.test.seed);
   std::string text = fmt::format(
-      "One difference R2 - R1 per prompt; p: two-sided sign-flip test ({}). The interval is of "
-      "its row alone",
-      vectors);
+      "One difference R2 - R1 per prompt; p: two-sided sign-flip test ({}). The interval is of its row alone", vectors);
   const std::size_t rows = comparison.rows.size();
   return text + (rows == 1 ? "." : fmt::format("; p (Holm) and the verdict allow for all {} rows.", rows));
 }

@@ -87,8 +87,7 @@ std::vector<MatchedSelector> chosen_pairs(const ResultsFile& first, const Result
         throw UsageError(fmt::format("--selectors: {}", unknown));
       throw UsageError(fmt::format(
           "--selectors: '{}' is neither a label that both files have, LABEL1=LABEL2, nor "
-          "LABEL1@SETTING=LABEL2@SETTING; {} "
-          "has {}; {} has {}",
+          "LABEL1@SETTING=LABEL2@SETTING; {} has {}; {} has {}",
           printable(item), first.path(), quoted(labels_in(first)), second.path(), quoted(labels_in(second))));
     }
     if (found.size() > 1)
@@ -205,8 +204,7 @@ MatchedSelectors match_selectors(const ResultsFile& first, const ResultsFile& se
     if (in_a.kind != in_b.kind && !pair.chosen && !same_bytes)
       throw InputError(
           fmt::format("selector '{}': its kinds of setting differ, {} in {}, {} in {}; --selectors "
-                      "LABEL1@SETTING=LABEL2@SETTING or "
-                      "--same-bytes says which are compared",
+                      "LABEL1@SETTING=LABEL2@SETTING or --same-bytes says which are compared",
                       excerpt(pair.name()), name_of(in_a.kind), first.path(), name_of(in_b.kind), second.path()));
     if (!pair.chosen && !same_bytes) pair_settings(in_a, in_b, pair);
     add_option_differences(in_a, in_b, pair.name(), matched.options);

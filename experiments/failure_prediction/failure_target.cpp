@@ -57,10 +57,9 @@ Finding finding_of(const OutcomeStudy& study, const std::vector<PassCounts>& cou
   const Guarantee guarantee = guarantee_of(kShares[0]);
   const std::string& metric = counts.front().target.quantity.name();
   const std::optional<std::size_t> found = laxest_certified(counts, guarantee);
-  const std::string words = fmt::format(
-      "at most {:g} % of prompts like these fail in a run that meets it (confidence "
-      "{:g} %)",
-      100 * guarantee.max_violating, 100 * guarantee.confidence);
+  const std::string words =
+      fmt::format("at most {:g} % of prompts like these fail in a run that meets it (confidence {:g} %)",
+                  100 * guarantee.max_violating, 100 * guarantee.confidence);
   if (!found) {
     const PassCounts& laxest = counts.back();
     const std::int64_t needed = fewest_prompts(guarantee, {});

@@ -189,9 +189,8 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
   const bool worse = sums.missed > sums.missed_bound_block;
   findings.push_back(
       {.text = fmt::format(
-           "At margin {:g} (delta {}{}): of {:.0f} tokens within delta - {:g} of the peak {} have estimates "
-           "below the threshold, where the bound allows {} (steps of each block; paper's form {}); the "
-           "blocks of {} are dropped.",
+           "At margin {:g} (delta {}{}): of {:.0f} tokens within delta - {:g} of the peak {} have estimates below the "
+           "threshold, where the bound allows {} (steps of each block; paper's form {}); the blocks of {} are dropped.",
            lambda, setting, nats, sums.salient, lambda, percent_in_words(all.per_token(sums.missed)),
            percent_in_words(all.per_token(sums.missed_bound_block)),
            percent_in_words(all.per_token(sums.missed_bound_paper)), percent_in_words(all.per_token(sums.dropped))),

@@ -168,8 +168,7 @@ Figure scatter_of(const ModelStudy& study, const Shown& ffd, const FailureCases&
                                      {{"salient_hit_rate"}, [](const Dot& d) { return d.hits; }}})};
   figure.caption = fmt::format(
       "The two proxies of hard heads: {} pairs of dump, layer and head; {}. Dashed: the 10 % quantiles ({:.3g} and "
-      "{:.3g} "
-      "nats), at or below which a pair counts as proxy-error.",
+      "{:.3g} nats), at or below which a pair counts as proxy-error.",
       cases.total(), study.source(), cases.gap_limit, cases.std_limit);
   figure.panel_height_in = 1.9;
   constexpr double kSmallestGap = 1e-3;  // ties, and what no estimate resolves

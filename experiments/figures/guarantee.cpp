@@ -217,10 +217,8 @@ Finding finding_of(const Row& row) {
   finding.severity = Severity::warning;
   finding.text = fmt::format(
       "The guarantee that only tokens more than delta below the peak are dropped fails in {:.1f} % of the {} cells "
-      "where "
-      "{} drops any: in {:.1f} % by scan error alone, in {:.1f} % because the pseudo-max exceeds the maximum, in "
-      "{:.1f} % "
-      "by both; the best dropped token lies {:.2f} nats below the peak (weight {:.2g} of the peak's).",
+      "where {} drops any: in {:.1f} % by scan error alone, in {:.1f} % because the pseudo-max exceeds the maximum, in "
+      "{:.1f} % by both; the best dropped token lies {:.2f} nats below the peak (weight {:.2g} of the peak's).",
       100 * gaps.broken_share(), gaps.dropping, where, 100 * gaps.share(gaps.broken[kScan]),
       100 * gaps.share(gaps.broken[kExcess]), 100 * gaps.share(gaps.broken[kBoth]), closest, std::exp(-closest));
   return finding;
@@ -257,11 +255,9 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
       {.name = "guarantee",
        .caption = fmt::format(
            "Whether FFD ({}) drops only tokens more than delta below the peak. (a, c) How far the best dropped token "
-           "lies "
-           "below m - delta: below 0 the guarantee fails. (b, d) Share of the cells with a dropped token where it "
-           "fails, "
-           "by cause: a scan error, a pseudo-max above the true maximum, or both together; {}; {} cells, of which {} "
-           "drop tokens at delta {}.",
+           "lies below m - delta: below 0 the guarantee fails. (b, d) Share of the cells with a dropped token where it "
+           "fails, by cause: a scan error, a pseudo-max above the true maximum, or both together; {}; {} cells, of "
+           "which {} drop tokens at delta {}.",
            display_name(first->group.label), study.source(), shown->gaps.cells, shown->gaps.dropping,
            shown->setting_label()),
        .data = table_of(rows),

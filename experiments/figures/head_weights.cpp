@@ -151,8 +151,7 @@ NamedTable shares_table(const ModelStudy& study, const std::vector<SelectorShare
 Finding heads_finding(const HeadRanking& ranking, const std::string& label) {
   const WeighedHead& first = ranking.heads.front();
   std::string text = fmt::format(
-      "The answer listens most to {}: {:.1f} % of the sum of all weights over {}; {} of {} "
-      "heads have half of it.",
+      "The answer listens most to {}: {:.1f} % of the sum of all weights over {}; {} of {} heads have half of it.",
       head_text(first.place), 100 * first.of_all, counted(ranking.prompts, "prompt"), ranking.half(),
       ranking.heads.size());
   const auto maximum = std::ranges::max_element(

@@ -155,8 +155,7 @@ std::vector<Finding> findings_of(const std::string& label, const std::vector<Var
        .place = place("exact")});
   if (all.cells > 0)
     findings.push_back({.text = fmt::format("Against the maximum over all keys, the tail included, the pseudo-max of "
-                                            "{} falls short by more than 5 nats "
-                                            "in {:.1f} %.",
+                                            "{} falls short by more than 5 nats in {:.1f} %.",
                                             display_name(label), 100 * all.above[0]),
                         .number = fmt::format("{:.1f} % short", 100 * all.above[0]),
                         .place = place("all")});

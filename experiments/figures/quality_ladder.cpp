@@ -165,10 +165,8 @@ std::vector<Finding> findings_of(const ModelStudy& study, const std::vector<Poin
         l.count < kMinCellsP99 ? fmt::format("{:.3g} in the worst of {}", l.worst, cells)
         : l.count < kMinCellsP999
             ? fmt::format("{:.3g} or more in 1 % of {}, {:.3g} in the worst", l.p99, cells, l.worst)
-            : fmt::format(
-                  "{:.3g} or more in 1 % and {:.3g} or more in 0.1 % of {}, {:.3g} in "
-                  "the worst",
-                  l.p99, l.p999, cells, l.worst);
+            : fmt::format("{:.3g} or more in 1 % and {:.3g} or more in 0.1 % of {}, {:.3g} in the worst", l.p99, l.p999,
+                          cells, l.worst);
     findings.push_back(
         {.text = fmt::format("{}: the recall deficit is {:.3g} in the mean and {:.3g} in the median, {}.", p.named(),
                              l.mean, l.median, tail),

@@ -231,10 +231,9 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   const auto whole = std::ranges::find_if(rows, [](const Row& r) { return std::isnan(r.bin); });
   result.figures.push_back({.name = "rule_comparison",
                             .caption = fmt::format("Top-k, top-p and top-delta at the same mean share of tokens "
-                                                   "({:.2f} %, that of {}) over cells in tenths by the "
-                                                   "entropy of their scores; {}; {} cells (layer, query, head). "
-                                                   "Settings between two of the grid are interpolated "
-                                                   "cell by cell.",
+                                                   "({:.2f} %, that of {}) over cells in tenths by the entropy of "
+                                                   "their scores; {}; {} cells (layer, query, head). Settings between "
+                                                   "two of the grid are interpolated cell by cell.",
                                                    100 * rows.front().matched_keep, rows.front().matched_on,
                                                    study.source(), whole->recall.count),
                             .note = fmt::format("all keep {:.2f} % in the mean; bands: 5–95 % of the cells",

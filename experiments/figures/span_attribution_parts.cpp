@@ -221,8 +221,7 @@ NamedTable losses_table(const ModelStudy& study, const std::vector<LossCurve>& c
   return {
       "span_attribution_settings",
       fmt::format("Share of the evidence tokens that no query head keeps at the settings of the methods' papers: in "
-                  "the layer that loses least, and in all layers together; mean over prompts and worst prompt; "
-                  "{}.{}{}",
+                  "the layer that loses least, and in all layers together; mean over prompts and worst prompt; {}.{}{}",
                   study.source(), model_note(curves), without_paper_settings(groups, "all settings are shown")),
       loss_columns(loss_rows(curves, true))};
 }

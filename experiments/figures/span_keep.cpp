@@ -149,8 +149,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   figure.caption = fmt::format(
       "What is kept of the evidence spans, against bytes; {}. Tokens: mean over {} (layer, query, head). Mass: exact "
       "attention on the span that was kept, of all of it. Span recall: recall over retrieval cells ({}), those that "
-      "put "
-      "at least {:g} of their attention on the span.{}",
+      "put at least {:g} of their attention on the span.{}",
       study.source(), cells_in_words(cells), cells_in_words(retrieval), kRetrievalMass, without_dense(dense));
   if (!dense.empty()) std::ranges::move(curves_of(study, {}, true), std::back_inserter(curves));
   figure.data = table_of(curves);

@@ -77,9 +77,8 @@ void add_left_out(ResultsFiles files, ReportData& data) {
   if (left_out == 0) return;
   data.findings.push_back(
       {Severity::warning,
-       fmt::format("The study left out {} layer{} of samples (--skip-bad-layers): nothing here covers "
-                   "them.",
-                   left_out, left_out == 1 ? "" : "s"),
+       fmt::format("The study left out {} layer{} of samples (--skip-bad-layers): nothing here covers them.", left_out,
+                   left_out == 1 ? "" : "s"),
        fmt::format("{} left out", left_out), "manifest"});
 }
 

@@ -219,8 +219,7 @@ class Findings {
     if (all) {
       data_.findings.push_back(
           {Severity::warning,
-           fmt::format("{} kept every token at every setting: contexts this short say nothing about what "
-                       "it selects.",
+           fmt::format("{} kept every token at every setting: contexts this short say nothing about what it selects.",
                        name_of(shown)),
            "100 % kept", map_link(link(selector, 0))});
       return;

@@ -197,8 +197,7 @@ std::string table_notes(const ResultsTable& table) {
     text = table.with_dense_layers
                ? fmt::format("Dense layers ({}) are included.", join(table.dense_layers, ", "))
                : fmt::format(
-                     "Layers that are dense in some selector ({}) are left out; --with-dense-layers includes "
-                     "them.",
+                     "Layers that are dense in some selector ({}) are left out; --with-dense-layers includes them.",
                      join(table.dense_layers, ", "));
   const bool shows_io =
       std::ranges::any_of(table.columns, [](const MetricStatistic& c) { return c.metric == "io_ratio"; });

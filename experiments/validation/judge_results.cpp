@@ -69,8 +69,7 @@ void check_choice(const PromptSet& set, const ValidationRequest& request) {
   }
   if (!any)
     throw UsageError(
-        fmt::format("--target '{}': {} is the same at every setting, so that no setting is chosen by it; "
-                    "{}",
+        fmt::format("--target '{}': {} is the same at every setting, so that no setting is chosen by it; {}",
                     request.targets.front().text, request.targets.front().quantity.quantity(), one));
 }
 

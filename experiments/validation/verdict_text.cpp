@@ -155,8 +155,7 @@ std::string together_text(std::size_t verdicts, const Guarantee& guarantee) {
   const double together = 1 - count * (1 - guarantee.confidence);
   return fmt::format(
       "Each of these {} verdicts holds at its own {:.6g} %. That the best of them was picked afterwards is not "
-      "covered: "
-      "{}; with --confidence {:.6g}% they hold together, and a pick, at {:.6g} %.",
+      "covered: {}; with --confidence {:.6g}% they hold together, and a pick, at {:.6g} %.",
       verdicts, guarantee.confidence * 100,
       together > 0 ? fmt::format("all together hold at {:.6g} %", together * 100) : "together they hold at no level",
       100 - (1 - guarantee.confidence) / count * 100, guarantee.confidence * 100);

@@ -46,8 +46,7 @@ constexpr MetricInfo kOwnMetrics[] = {
      MetricAxes::query_head,
      "nats",
      Better::lower,
-     "largest exact score of the full blocks minus the pseudo-maximum from thumbnails; may be negative; 0 is "
-     "best",
+     "largest exact score of the full blocks minus the pseudo-maximum from thumbnails; may be negative; 0 is best",
      {},
      "attest"},
     {"pseudo_max_gap_all",

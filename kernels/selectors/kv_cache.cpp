@@ -96,8 +96,7 @@ class KvCache final : public Selector {
   KvStore::Side read_side(OptionReader& reader, const std::string& option, const KvFormat* format, bool keys) const {
     const std::string text = reader.text(option, std::string(KvScale::default_text(format, scales_file_ != nullptr)),
                                          {keys ? "of fp8 and nvfp4 keys: a number, unit, amax, amax_head, modelopt or "
-                                                 "file; by default unit for fp8, amax "
-                                                 "for nvfp4, file with scales_file"
+                                                 "file; by default unit for fp8, amax for nvfp4, file with scales_file"
                                                : "of fp8 and nvfp4 values, like k_scale"});
     return {format, KvScale(fmt::format("selector 'kv_cache': option '{}'", option), text, format, keys, scales_file_)};
   }

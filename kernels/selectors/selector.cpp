@@ -90,8 +90,7 @@ void Selector::finish_with_settings_file(OptionReader& reader, SettingKind kind,
   if (path.empty()) return;
   if (kind != SettingKind::delta)
     throw UsageError(
-        fmt::format("selector '{}': option 'settings_file' needs {}: its file has deltas, and here the "
-                    "setting is a {}",
+        fmt::format("selector '{}': option 'settings_file' needs {}: its file has deltas, and here the setting is a {}",
                     name_, condition, name_of(kind)));
   settings_file_ = read_settings_file(path);
   check_settings_file();

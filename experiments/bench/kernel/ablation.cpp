@@ -214,9 +214,8 @@ std::variant<ExperimentResult, Unsupported> make(const KernelStudy& study, const
       {"ablation",
        fmt::format("Scan precision, selection rule and launches of a decode call; {}. Rows as in the paper. The budget "
                    "of top-k is the share that top-delta keeps, layer by layer. Recall and LSE error are against exact "
-                   "attention "
-                   "of the same 16-bit inputs. The paper's numbers are tokens per second and accuracy of a whole model "
-                   "on an RTX 4090 at 16K tokens.",
+                   "attention of the same 16-bit inputs. The paper's numbers are tokens per second and accuracy of a "
+                   "whole model on an RTX 4090 at 16K tokens.",
                    study.source()),
        table_of(blocks)});
   return result;

@@ -182,9 +182,8 @@ Figure latency_figure(const KernelStudy& study, const Part& part, const Rows& al
   figure.panel_height_in = 1.6;
   figure.caption = fmt::format(
       "Time of one decode call of a layer against the length, FFD {}; {}. Medians of replays of a CUDA graph; where "
-      "several "
-      "layers were measured, their mean, and a band from the least to the largest layer. The floor is the time in "
-      "which a copy moves as many bytes as the method must.",
+      "several layers were measured, their mean, and a band from the least to the largest layer. The floor is the time "
+      "in which a copy moves as many bytes as the method must.",
       part.words, study.source());
   return figure;
 }
@@ -215,8 +214,7 @@ Figure speed_up_figure(const KernelStudy& study, const Part& part, const Rows& a
   figure.panel_height_in = 1.4;
   figure.caption = fmt::format(
       "Speed-up over dense attention of the same inputs, FFD {}; {}. Ratios of the mean times over layers. 1/io is the "
-      "dense "
-      "16-bit bytes over those of the method: a speed-up above it cannot come from reading less.",
+      "dense 16-bit bytes over those of the method: a speed-up above it cannot come from reading less.",
       part.words, study.source());
   return figure;
 }

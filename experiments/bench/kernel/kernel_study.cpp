@@ -101,8 +101,7 @@ std::string KernelStudy::source() const {
           : "generated data";
   const KernelShape& shape = report_.shape;
   return fmt::format(
-      "{} (driver {}, CUDA {}{}, copies {:.3g} TB/s), {} with {} query heads, {} KV heads, head_dim {}; "
-      "bench {}",
+      "{} (driver {}, CUDA {}{}, copies {:.3g} TB/s), {} with {} query heads, {} KV heads, head_dim {}; bench {}",
       machine.gpu, machine.driver, machine.cuda_runtime, clock, machine.copy_bytes_per_second / 1e12, data,
       shape.num_query_heads, shape.num_kv_heads, shape.head_dim, file_);
 }

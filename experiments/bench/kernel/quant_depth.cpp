@@ -146,8 +146,7 @@ Figure figure_of(const KernelStudy& study, const std::vector<Row>& rows, const E
   figure.columns = static_cast<int>(figure.panels.size());
   figure.caption = fmt::format(
       "Time of a decode call and mean LSE error against the bits of a thumbnail's code, at {}; {}. Residuals have 8 "
-      "bits. The "
-      "curve of keep 100 % drops nothing: its error is the reconstruction's, which no delta mends.",
+      "bits. The curve of keep 100 % drops nothing: its error is the reconstruction's, which no delta mends.",
       place, study.source());
   return figure;
 }

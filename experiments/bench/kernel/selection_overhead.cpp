@@ -104,8 +104,7 @@ std::vector<Finding> findings_of(const std::vector<Row>& rows) {
     const bool dense = row.point.method == "kivi_scan";
     const double difference = std::abs(row.point.keep / row.topdelta.keep - 1);
     std::string text = fmt::format(
-        "At {} tokens, batch {}, {} takes {:.2f} times as long as top-delta selection (paper, "
-        "RTX 4090: {:.1f} times)",
+        "At {} tokens, batch {}, {} takes {:.2f} times as long as top-delta selection (paper, RTX 4090: {:.1f} times)",
         length_text(row.point.length), row.point.batch, dense ? "a scan without selection (KIVI)" : row.rule->name,
         row.ratio(), row.paper_ratio());
     if (!dense && difference <= kMatched)

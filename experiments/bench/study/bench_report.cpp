@@ -33,9 +33,8 @@ std::string stages_text(const DumpTiming& dump) {
 std::string text_of(const DumpTiming& dump) {
   constexpr double kMebi = 1 << 20;
   std::string text = fmt::format(
-      "\nwhole dump: {}, {:.1f} MiB; study {:.3f} s; reading the file {:.3f} s by one thread ({:.2f}x), {:.3f} "
-      "s by all ({:.2f}x); "
-      "peak memory {:.0f} MiB after the first layer, {:.0f} MiB at the end\n",
+      "\nwhole dump: {}, {:.1f} MiB; study {:.3f} s; reading the file {:.3f} s by one thread ({:.2f}x), {:.3f} s by "
+      "all ({:.2f}x); peak memory {:.0f} MiB after the first layer, {:.0f} MiB at the end\n",
       counted(dump.layers, "layer"), static_cast<double>(dump.file_bytes) / kMebi, dump.study_seconds,
       dump.read_seconds, dump.study_seconds / dump.read_seconds, dump.parallel_read_seconds,
       dump.study_seconds / dump.parallel_read_seconds, static_cast<double>(dump.memory_after_first) / kMebi,

@@ -78,8 +78,7 @@ TEST(AuditTextTest, WhatIsNotExplainedOrNotTestedIsSaid) {
       explanation_text(many, true),
       "explained by: a, relative error up to 0.001 (all 8 rows beyond rounding); as well by: b, 0.001; c, 0.001; d, "
       "0.001; 1 more; 4 others, which were tested on the 6 worst rows alone: these rows do not tell them apart; rows "
-      "of the prompt alone leave rounding, and an engine "
-      "may attend before it stores keys");
+      "of the prompt alone leave rounding, and an engine may attend before it stores keys");
 }
 
 TEST(AuditTextTest, AgreementClaimsNoMoreThanItsRows) {

@@ -50,8 +50,7 @@ TEST(DenseHeads, EverySelectorButExactHasThem) {
       [] {
         make_selector({"quest", "quest", {{"dense_heads", "7"}}});
       },
-      "selector 'quest': option 'dense_heads' is '7', expected KV heads as LAYER:HEAD joined by '+', such as "
-      "7:1+5:0");
+      "selector 'quest': option 'dense_heads' is '7', expected KV heads as LAYER:HEAD joined by '+', such as 7:1+5:0");
 }
 
 }  // namespace

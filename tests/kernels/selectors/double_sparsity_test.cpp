@@ -96,8 +96,7 @@ std::string usage_error(const std::string& options) {
 TEST(DoubleSparsity, NeedsOneRankingFromElsewhere) {
   EXPECT_EQ(usage_error(""),
             "selector 'double_sparsity' needs a channel ranking: channels=FILE (JSON of its offline calibration) or "
-            "calibrate=SAMPLE[+SAMPLE] "
-            "(samples of the dump, which the study then leaves out)");
+            "calibrate=SAMPLE[+SAMPLE] (samples of the dump, which the study then leaves out)");
   EXPECT_EQ(usage_error("calibrate=a,channels=b.json"),
             "selector 'double_sparsity': both 'channels' and 'calibrate' are given, expected one source of the channel "
             "ranking");
