@@ -1,4 +1,6 @@
-"""A short run of every reader written in C++ on made inputs; and that the driver finds planted defects."""
+"""Every reader written in C++ on inputs that were kept; and that the driver finds planted defects.
+
+fuzz_readers_slow_test.py runs the readers on made inputs."""
 import os
 import pathlib
 import re
@@ -14,17 +16,6 @@ READERS = subprocess.run([FUZZ, "--list"], capture_output=True, text=True, check
 
 def fuzz(*arguments):
     return subprocess.run([FUZZ, *map(str, arguments)], capture_output=True, text=True, timeout=600)
-
-
-@pytest.mark.parametrize("reader", READERS)
-def test_whatever_the_input_it_is_read_or_refused(reader, tmp_path):
-    done = fuzz("--reader", reader, "--short", "--failures", tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    inputs, accepted, refused = map(int, re.search(
-        r"(\d+) inputs .* (\d+) accepted, (\d+) refused", done.stdout).groups())
-    assert inputs == accepted + refused
-    # Else the changes are too many, so that nothing lies behind the first check, or too few.
-    assert min(accepted, refused) > inputs / 50, done.stdout
 
 
 @pytest.mark.parametrize("reader", READERS)

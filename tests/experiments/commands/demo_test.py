@@ -1,6 +1,5 @@
 """`attest demo` on the real executable and the real embedded dumps."""
 
-import json
 import os
 import re
 from pathlib import Path
@@ -47,20 +46,6 @@ def test_the_page_of_claims_in_the_documents_is_that_of_the_demo(made):
     for ours, theirs in zip(*(re.findall(number, page) for page in pages), strict=True):
         assert float(ours) == pytest.approx(float(theirs), rel=2e-3, abs=2e-3), (
             "another machine rounds otherwise, no more")
-
-
-def test_a_second_call_writes_over_its_own_folder_and_its_json_is_one_document(made):
-    folder, _ = made
-    before = {p.name: p.read_bytes() for p in folder.glob("*.csv")}
-    (folder / "mine.txt").write_text("mine")
-    document = json.loads(demo(folder, "--json", "--quiet").stdout)
-    assert {p.name: p.read_bytes() for p in folder.glob("*.csv")} == before
-    assert (folder / "mine.txt").read_text() == "mine"
-    assert {"folder", "inspect", "inspect_long", "run", "figures", "claims", "report"} == set(document)
-    assert document["inspect_long"]["samples"][0]["num_tokens"] > 12000
-    names = {one["experiment"] for one in document["figures"]["experiments"]}
-    assert {"quality_vs_io", "pseudo_max_gap", "layer_sparsity", "layer_correlation", "headwise", "failure_cases",
-            "early_layers", "task_fidelity", "span_keep", "span_attribution"} <= names
 
 
 def test_a_folder_of_someone_else_is_left_alone(tmp_path):

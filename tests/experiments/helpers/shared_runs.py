@@ -9,6 +9,7 @@ import numpy as np
 
 from attest_program import ATTEST
 import dump_maker
+from results_data import data_of
 
 LAYERS = 12
 SELECTORS = ["--selector", "ffd:block=64", "--selector", "quest:dense_layers=1", "--threads", "1", "--device", "cpu"]
@@ -26,6 +27,22 @@ def write_dump(path, tokens=1500, layers=LAYERS, queries=2, seed=3):
     dump_maker.write_dump(path, values, seed=seed, layers=range(layers), tokens=tokens, heads=8, kv_heads=2, dim=64,
                           positions=range(tokens - queries, tokens), num_layers=layers)
     return path
+
+
+def write_endless_dump(folder):
+    """One that no test studies to its end."""
+    return write_dump(folder / "dump.h5", tokens=20000, layers=30, queries=64)
+
+
+def studied(folder):
+    """A dump that a job studies for some seconds, and the results of one process."""
+    dump = write_dump(folder / "dump.h5", tokens=3000, layers=24, queries=16)
+    assert run(command(dump, folder / "one.h5")).returncode == 0
+    return dump, data_of(folder / "one.h5")
+
+
+def units(out):
+    return list(out.with_name(out.name + ".partial").glob("unit-*.bin"))
 
 
 def command(dump, out, *more):

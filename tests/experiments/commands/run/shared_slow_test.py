@@ -119,7 +119,7 @@ def test_a_process_says_for_whom_it_waits(tmp_path):
 
 
 def test_a_folder_that_is_perhaps_not_shared_is_named(tmp_path):
-    endless = shared_runs.write_dump(tmp_path / "dump.h5", tokens=20000, layers=30, queries=64)
+    endless = shared_runs.write_endless_dump(tmp_path)
     with Job(4, endless, tmp_path / "r.h5").start(0) as job:
         wait_for(lambda: "4 processes were started, but after 20 s this one has seen no other in '" in job.text(0), 40)
         assert "r.h5.partial': perhaps that folder is not shared" in job.text(0)
@@ -167,6 +167,27 @@ def test_two_studies_in_a_row(study, tmp_path):
         error = process.communicate(timeout=shared_runs.LIMIT)[1]
         assert process.returncode == 0, error
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.h5", "b.h5"]
+
+
+def test_the_script_of_a_batch_job_is_one_process(study, tmp_path):
+    dump, expected, _ = study
+    variables = {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "7", "SLURM_LOCALID": "0"}
+    result = subprocess.run(command(dump, tmp_path / "r.h5"), env=shared_runs.CLEAN | variables,
+                            capture_output=True, text=True, timeout=shared_runs.LIMIT)
+    assert result.returncode == 0 and "rank" not in result.stderr
+    assert data_of(tmp_path / "r.h5") == expected
+
+
+def test_torchrun(study, tmp_path):
+    dump, expected, _ = study
+    torchrun = Path(sys.executable).with_name("torchrun")
+    if not torchrun.exists():
+        pytest.skip("no torchrun here")
+    result = run([torchrun, "--standalone", "--nproc-per-node", "2", "--no-python",
+                  *command(dump, tmp_path / "r.h5")])
+    assert result.returncode == 0, result.stderr
+    assert data_of(tmp_path / "r.h5") == expected
+    assert result.stdout.count("Results: ") == 1, "rank 0 alone"
 
 
 def test_torchrun_starts_killed_ranks_again(study, tmp_path):

@@ -1,39 +1,25 @@
 """attest run by several processes that share the folder of a study: the same bits as one; whoever ends, the others go
 on."""
 
-import os
-import resource
-import shutil
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
 import shared_runs
 from results_data import data_of
-from shared_runs import Job, command, run, wait_for
+from shared_runs import Job, command, run, units, wait_for
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    """A dump that a job studies for some seconds, and the results of one process."""
-    folder = tmp_path_factory.mktemp("shared")
-    shared_runs.write_dump(folder / "dump.h5", tokens=3000, layers=24, queries=16)
-    assert run(command(folder / "dump.h5", folder / "one.h5")).returncode == 0
-    return folder / "dump.h5", data_of(folder / "one.h5")
+    return shared_runs.studied(tmp_path_factory.mktemp("shared"))
 
 
 @pytest.fixture(scope="module")
 def endless_dump(tmp_path_factory):
-    """One that no test studies to its end."""
-    return shared_runs.write_dump(tmp_path_factory.mktemp("endless") / "dump.h5", tokens=20000, layers=30, queries=64)
-
-
-def units(out):
-    return list(out.with_name(out.name + ".partial").glob("unit-*.bin"))
+    return shared_runs.write_endless_dump(tmp_path_factory.mktemp("endless"))
 
 
 def test_the_processes_of_a_launcher_join_one_study(study, tmp_path):
@@ -51,8 +37,7 @@ def test_the_processes_of_a_launcher_join_one_study(study, tmp_path):
         assert code == 0 and "is complete already" in error
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 130), (signal.SIGINT, 130), (signal.SIGKILL, -9)])
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank, number, code", [(0, signal.SIGTERM, 130), (1, signal.SIGKILL, -9)])
 def test_the_others_go_on_without_one(study, tmp_path, rank, number, code):
     dump, expected = study
     out = tmp_path / "r.h5"
@@ -108,75 +93,6 @@ def test_units_that_vanish_or_are_damaged_are_computed_again(study, tmp_path):
     assert touched and data_of(out) == expected
 
 
-def test_another_process_writes_the_results_when_units_vanished(study, tmp_path):
-    """Of those that the first process had taken over, some are gone when it is killed."""
-    dump, expected = study
-    out = tmp_path / "r.h5"
-    with Job(2, dump, out).start(0) as job:
-        wait_for(lambda: len(units(out)) >= 3)
-        job.start(1)
-        wait_for(lambda: len(units(out)) >= 14)
-        for path in units(out)[:3]:
-            path.unlink()
-        job.processes[0].kill()
-        assert job.end(1)[0] == 0, job.end(1)
-    assert data_of(out) == expected
-
-
-def test_other_content_and_other_options_are_refused(tmp_path):
-    for name, seed in ("a", 3), ("b", 4):
-        (tmp_path / name).mkdir()
-        shared_runs.write_dump(tmp_path / name / "x.h5", tokens=3000, layers=24, queries=16, seed=seed)
-    times = (tmp_path / "a/x.h5").stat()
-    os.utime(tmp_path / "b/x.h5", ns=(times.st_atime_ns, times.st_mtime_ns))
-    out = tmp_path / "r.h5"
-    with Job(2, tmp_path / "a/x.h5", out).start(0) as job:
-        wait_for(lambda: units(out))
-        job.start(1, arguments=command(tmp_path / "b/x.h5", out))
-        code, _, error = job.end(1)
-        last = error.splitlines()[-1]
-        assert code == 4 and "began the study with another '" in last and "b/x.h5' than process " in last \
-            and "of other content" in last, error
-        job.start(1, arguments=command(tmp_path / "a/x.h5", out, "--lambdas", "1"))
-        code, _, error = job.end(1)
-        assert code == 2 and "it was started with lambdas = " in error
-        assert job.end(0)[0] == 0
-    assert run(command(tmp_path / "a/x.h5", tmp_path / "alone.h5")).returncode == 0
-    assert data_of(out) == data_of(tmp_path / "alone.h5")
-
-
-def test_the_same_content_under_another_name_is_the_same(study, tmp_path):
-    dump, expected = study
-    shutil.copy(dump, tmp_path / "copy.h5")
-    out = tmp_path / "r.h5"
-    with Job(2, dump, out).start(0) as job:
-        wait_for(lambda: units(out))
-        job.start(1, arguments=command(tmp_path / "copy.h5", out))
-        assert job.codes() == [0, 0]
-    assert data_of(out) == expected
-
-
-def test_a_process_that_cannot_write_ends_alone(study, tmp_path):
-    dump, expected = study
-    out = tmp_path / "r.h5"
-    with Job(2, dump, out).start() as job:
-        resource.prlimit(job.processes[1].pid, resource.RLIMIT_FSIZE, (2000, 2000))
-        assert job.end(1)[0] == 5 and job.end(0)[0] == 0, job.end()
-    assert data_of(out) == expected
-
-
-def test_the_folder_is_removed_under_them(endless_dump, tmp_path):
-    out = tmp_path / "r.h5"
-    with Job(2, endless_dump, out).start() as job:
-        wait_for(lambda: (tmp_path / "r.h5.partial/study.json").exists()
-                 and all("device" in job.text(rank) for rank in (0, 1)))
-        time.sleep(1)
-        shutil.rmtree(tmp_path / "r.h5.partial", ignore_errors=True)
-        for code, _, error in job.end().values():
-            assert code == 5 \
-                and "r.h5.partial' was removed while the study ran, and there are no results" in error, error
-
-
 def test_starting_over_while_others_work_is_refused(endless_dump, tmp_path):
     out = tmp_path / "r.h5"
     with Job(2, endless_dump, out).start() as job:
@@ -216,22 +132,3 @@ def test_variables_that_cannot_be_meant(study, tmp_path, variables, sentence):
     result = subprocess.run(command(study[0], tmp_path / "r.h5"), env=shared_runs.CLEAN | variables,
                             capture_output=True, text=True)
     assert result.returncode == 2 and sentence in result.stderr, result.stderr
-
-
-def test_the_script_of_a_batch_job_is_one_process(study, tmp_path):
-    variables = {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "7", "SLURM_LOCALID": "0"}
-    result = subprocess.run(command(study[0], tmp_path / "r.h5"), env=shared_runs.CLEAN | variables,
-                            capture_output=True, text=True, timeout=shared_runs.LIMIT)
-    assert result.returncode == 0 and "rank" not in result.stderr
-    assert data_of(tmp_path / "r.h5") == study[1]
-
-
-def test_torchrun(study, tmp_path):
-    torchrun = Path(sys.executable).with_name("torchrun")
-    if not torchrun.exists():
-        pytest.skip("no torchrun here")
-    result = run([torchrun, "--standalone", "--nproc-per-node", "2", "--no-python",
-                  *command(study[0], tmp_path / "r.h5")])
-    assert result.returncode == 0, result.stderr
-    assert data_of(tmp_path / "r.h5") == study[1]
-    assert result.stdout.count("Results: ") == 1, "rank 0 alone"
