@@ -11,6 +11,7 @@
 
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
+#include "experiments/study_view/words.h"
 #include "plots/code.h"
 #include "plots/files.h"
 
@@ -43,6 +44,12 @@ std::string sections_of_others(std::string_view captions, const std::vector<std:
     if (std::ranges::count(experiments, name) == 0) kept += section;
   });
   return kept;
+}
+
+/// With the note at its bottom, which is no sentence there.
+std::string caption_of(const Figure& figure) {
+  if (figure.note.empty()) return figure.caption;
+  return fmt::format("{} {}.", figure.caption, capitalized(figure.note));
 }
 
 }  // namespace
@@ -109,7 +116,7 @@ void write_captions(const std::vector<ExperimentMade>& made, const std::filesyst
     experiments.push_back(m.experiment);
     text += fmt::format("\n## {}: {}\n\n", m.experiment, paragraph(m.paper));
     for (const Figure& figure : m.result.figures)
-      text += fmt::format("**{}**: {} {}\n\n", figure.name, paragraph(figure.caption), paragraph(figure.note));
+      text += fmt::format("**{}**: {}\n\n", figure.name, paragraph(caption_of(figure)));
     for (const NamedTable& table : m.result.tables)
       text += fmt::format("**{}** (table): {}\n\n", table.name, paragraph(table.caption));
     for (const Finding& finding : m.result.findings) text += fmt::format("- {}\n", paragraph(finding.text));

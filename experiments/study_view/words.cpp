@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "dumps/base/join.h"
@@ -76,6 +77,11 @@ std::string slug(const std::string& text) {
 }
 
 std::string head_in_words(int layer, int head) { return fmt::format("layer {} head {}", layer, head); }
+
+std::string capitalized(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
 
 std::string percent_in_words(double share) { return std::isnan(share) ? "?" : fmt::format("{:.3g} %", 100 * share); }
 

@@ -48,6 +48,9 @@ std::string head_in_words(int layer, int head);
 /// A text from a file as part of a file's name: characters that a folder, a shell or LaTeX would interpret become '-'.
 std::string slug(const std::string& text);
 
+/// The first letter as a capital.
+std::string capitalized(std::string text);
+
 /// "6.42 %": three significant digits; "?" for NaN.
 std::string percent_in_words(double share);
 

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -48,11 +47,6 @@ std::string lenient_text(const Target& target) {
 }
 
 }  // namespace
-
-std::string capitalized(std::string text) {
-  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
-  return text;
-}
 
 std::string costs_text(double keep, double io) {
   if (std::isnan(keep) && std::isnan(io)) return {};

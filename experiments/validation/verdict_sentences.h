@@ -8,9 +8,6 @@
 
 namespace attest {
 
-/// The first letter as a capital.
-std::string capitalized(std::string text);
-
 /// "keeps 80.2 % of the tokens and reads 67.9 % of the bytes of dense attention"
 std::string costs_text(double keep, double io);
 

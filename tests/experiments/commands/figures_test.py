@@ -310,6 +310,7 @@ def test_captions_say_samples_cells_intervals_and_hash(study):
     assert re.search(
         r"\*\*quality_vs_io\*\*: .*3 samples, results r.h5 \([0-9a-f]{16}\).*\d+ cells.*small dots: the 3 samples",
         captions)
+    assert " Bands: 5 % to 95 % quantile over heads.\n" in captions, "the note is a sentence there"
     if shutil.which("xxhsum"):
         expected = subprocess.run(["sh", "-c", by_blocks.format(path)], capture_output=True, text=True).stdout[:16]
         assert expected in captions
