@@ -58,8 +58,6 @@ inline float round_to_e4m3(float x) { return round_to_small_float<3, -6>(x, 448.
 inline float round_to_e5m2(float x) { return round_to_small_float<2, -14>(x, 57344.0f); }
 inline float cut_to_e4m3(float x) { return cut_to_small_float<3, -6>(x, 448.0f); }
 inline float cut_to_e5m2(float x) { return cut_to_small_float<2, -14>(x, 57344.0f); }
-/// Float4 e2m1: 0, 0.5, 1, 1.5, 2, 3, 4, 6.
-inline float round_to_e2m1(float x) { return round_to_small_float<1, 0>(x, 6.0f); }
 
 /// The value that a float16 would keep; infinite from 65520 on. x must not be NaN.
 inline float through_float16(float x) {

@@ -63,7 +63,7 @@ __device__ inline float rounded_to_e5m2(float x) {
 }
 
 /// Rounds to float4 e2m1 (0, 0.5, 1, 1.5, 2, 3, 4, 6) and back, half to even, saturating at 6: the steps of
-/// round_to_e2m1(), for processors that have no such conversion.
+/// round_to_small_float<1, 0>(), for processors that have no such conversion.
 __device__ inline float rounded_to_e2m1(float x) {
   constexpr std::uint32_t kDropped = (1u << 22) - 1;  // all but one bit of the mantissa
   constexpr float kHalves = 6291456.0f;               // 1.5 * 2^22, whose ulp is 0.5

@@ -46,7 +46,7 @@ OTHERS = {
     "experiments/inspect/inspect_results.cpp": "analysis/results/results_file_reader.cpp",
     "experiments/report/gather_report.cpp": "analysis/results/results_file_reader.cpp",
     "experiments/report/result_section.cpp": "figures that this process drew",
-    "experiments/study_view/figure_run.cpp": "figures that this process drew",
+    "experiments/study_view/figure_files.cpp": "captions that this process wrote",
     "experiments/study_view/staged_folder.cpp": "syncs what was written",
     "experiments/validation/recommendation.cpp": "analysis/results/results_file_reader.cpp",
     "kernels/device/page_locked_memory.cpp": "memory",
