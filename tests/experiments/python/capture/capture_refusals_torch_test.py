@@ -72,7 +72,7 @@ def test_bad_prompts(line, sentence, models, tmp_path, capsys):
     (["--decode", "1e3"], 2, "--decode: '1e3' is not a whole number above 0"),
     (["--positions", "1,x"], 2, "--positions: '1,x' is not a list of whole numbers such as 5,10"),
     (["--gzip", "10"], 2, "--gzip: '10' is not a compression level from 1 to 9"),
-    (["--dtype", "half"], 2, "--dtype: invalid choice: 'half' (choose from"),
+    (["--dtype", "half"], 2, "--dtype/--element-type: invalid choice: 'half' (choose from"),
     (["--last"], 2, "--last: expected one argument"),
     (["--nonsense"], 2, "unrecognized arguments: --nonsense"),
     (["--positions", "50"], 4, "--positions reaches outside of the prompt's 50 tokens"),
