@@ -10,8 +10,7 @@
 namespace attest {
 
 /// Enqueues on `stream`. Neither allocates nor waits for the device; safe to capture in a CUDA graph, and bitwise
-/// repeatable. Throws InputError on options that the cache's layout does not support, and on pointers that are not
-/// aligned (FfdDecodeCall).
+/// repeatable. Throws InputError as check_options() does, and on pointers that are not aligned (FfdDecodeCall).
 void cuda_ffd_decode(const FfdCache& cache, const FfdDecodeOptions& options, const FfdDecodeCall& call,
                      cudaStream_t stream);
 

@@ -10,6 +10,8 @@
 //   y: attention over the kept set with exact keys and values; LSE is that of the kept set
 //   mean_value = on: o_h = a_h y_h + (1 - a_h) mean(v over all L), a_h = mass of softmax(s^_h) on the kept set
 //   mean_value = off: o = y, as in the paper for Llama 3 and Mistral
+//   Learned sinks fade y, which is attention with the sink, and not the mean: the method does not know them. Where a
+//   sink takes much of the mass, mean_value = off is nearer to exact attention.
 //
 // Source: SparQ Attention, section 4 and appendix B; graphcore-research/llm-inference-research
 // llminference/methods/ann_attention.py (k = 128, local = k/4, r = 8 .. 64 in its sweeps).

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "dumps/base/error.h"
@@ -53,6 +54,7 @@ void check_shape(const FfdCacheShape& s) {
 }
 
 void check_options(const FfdDecodeOptions& o) {
+  if (!(o.scale > 0) || std::isinf(o.scale)) refuse(fmt::format("expected a scale above 0, found {}", o.scale));
   if (o.sub_block != 16 && o.sub_block != 32 && o.sub_block != 64 && o.sub_block != 128)
     refuse(fmt::format("expected sub-blocks of 16, 32, 64 or 128 tokens, found {}", o.sub_block));
   check_end_blocks(o, "sink", o.sink_blocks);

@@ -11,9 +11,8 @@ inline constexpr int kFfdBlock = 128;        ///< tokens of a block
 inline constexpr int kFfdMaxGroup = 16;      ///< query heads per KV head
 inline constexpr int kFfdMaxChannels = 576;  ///< of head_dim and of value_dim
 
-/// How a cache lies in memory. `fragments` is the order in which tensor cores take their operands: head_dim and
-/// value_dim both 64 with 2 bits or both 128 (more bits: up to 4 query heads per KV head), compute capability 9.0 or
-/// later. `row_major` is for every other size and older GPUs.
+/// How a cache lies in memory. `fragments` is the order in which tensor cores take their operands (fits_fragments()),
+/// for compute capability 9.0 or later. `row_major` is for every other size and older GPUs.
 enum class FfdCacheLayout : std::uint8_t { automatic, fragments, row_major };
 
 struct FfdCacheShape {
@@ -31,14 +30,15 @@ struct FfdCacheShape {
   std::int64_t max_blocks() const { return max_tokens / kFfdBlock; }                      ///< full blocks of a pair
 };
 
-/// Tensor cores take this shape in FfdCacheLayout::fragments, on compute capability 9.0 or later.
+/// Whether the layout of tensor cores has this shape: head_dim and value_dim both 64 with 2 bits, or both 128 (more
+/// than 2 bits: up to 4 query heads per KV head).
 bool fits_fragments(const FfdCacheShape& shape);
 
 /// The pseudo-maximum that delta counts from (selectors/ffd.cpp). `exact` looks at one sink and one local block.
 enum class FfdDecodePseudoMax : std::uint8_t { thumbnail, exact, global };
 enum class FfdDecodeRule : std::uint8_t { topdelta, topk };
-/// `fused`: one launch. `split`: scan, selection, refinement and merge are launches of their own (the paper's
-/// ablation).
+/// Of `fragments`. `fused`: one launch. `split`: scan, selection, refinement and merge are launches of their own (the
+/// paper's ablation). A decode in `row_major` has several launches always.
 enum class FfdLaunches : std::uint8_t { fused, split };
 
 /// Which thread block attends a kept tile: `static_shares`, the one that scanned it, without waiting for others;
@@ -47,7 +47,7 @@ enum class FfdLaunches : std::uint8_t { fused, split };
 enum class FfdBalance : std::uint8_t { automatic, static_shares, balanced };
 
 struct FfdDecodeOptions {
-  float scale = 1;  ///< of the softmax
+  float scale = 1;  ///< of the softmax, above 0
   FfdDecodeRule rule = FfdDecodeRule::topdelta;
   FfdDecodePseudoMax pseudo_max = FfdDecodePseudoMax::thumbnail;
   int sink_blocks = 1, local_blocks = 1;  ///< at most 4 each
@@ -55,7 +55,7 @@ struct FfdDecodeOptions {
   /// Of topk, per (sequence, KV head). The group's maximum is ranked, ties go to the lower index.
   int keep_sub_blocks = 1;
   FfdLaunches launches = FfdLaunches::fused;
-  FfdBalance balance = FfdBalance::automatic;  ///< of a fused launch
+  FfdBalance balance = FfdBalance::automatic;  ///< of a fused launch in `fragments`
 };
 
 /// Throw InputError with what was expected and found.

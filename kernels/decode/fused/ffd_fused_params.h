@@ -35,7 +35,7 @@ struct FfdFusedParams {
   int ctas_per_pair = 0;     ///< of the grid; 0 if there are more pairs
   bool one_length = false;   ///< all pairs have as many tokens, and nearly all CTAs are dealt to pairs
   int cluster_shift = 0;     ///< of the clustered kernel: 2^cluster_shift CTAs have a pair
-  bool fills_device = true;  ///< clusters have nearly all multiprocessors
+  bool fills_device = true;  ///< clusters have at least three quarters of the multiprocessors
   std::int64_t max_blocks = 0, max_masks = 0;
   unsigned phases = kFfdAllPhases;
   /// Scores and maxima of all blocks are wanted, without a decision.

@@ -31,7 +31,7 @@ __device__ inline float exp2_fast(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-/// e^(x - most), 0 if both are -inf: two units in the last place.
+/// e^(x - maximum), 0 if both are -inf: two units in the last place.
 __device__ inline float exp_of_difference(float x, float maximum) {
   return x == -INFINITY ? 0.0f : exp2_fast((x - maximum) * 1.4426950408889634f);
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 
 #include "dumps/base/error.h"
 #include "tests/message_of.h"
@@ -65,6 +66,8 @@ TEST(FfdShape, RefusesOptions) {
     return message_of<InputError>([&] { check_options(options); });
   };
   EXPECT_EQ(refused({}), "");
+  EXPECT_THAT(refused({.scale = 0}), HasSubstr("a scale above 0, found 0"));
+  EXPECT_THAT(refused({.scale = std::numeric_limits<float>::quiet_NaN()}), HasSubstr("a scale above 0, found nan"));
   EXPECT_THAT(refused({.sub_block = 48}), HasSubstr("sub-blocks of 16, 32, 64 or 128 tokens, found 48"));
   EXPECT_THAT(refused({.sink_blocks = 5}), HasSubstr("0 to 4 sink blocks, found 5"));
   EXPECT_THAT(refused({.local_blocks = -1}), HasSubstr("0 to 4 local blocks, found -1"));
