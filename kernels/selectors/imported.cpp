@@ -1,6 +1,6 @@
 // imported: applies a rule to estimates from a file, and reads keys and values from it. Methods written in Python
 // (learned gates, an indexer, a quantiser, anything that scores keys or replaces them) can be studied without C++.
-// kernels/README.md has worked examples.
+// README.md has worked examples.
 //
 // `file` is HDF5, laid out like a dump: /samples/<sample>/layers/<l>/<dataset> is [N, Hq or Hkv, ceil(T / B)]. An entry
 // is an estimate for B tokens: B = 1 for granularity = token, else B = `block`. Blocks count from token 0 of the

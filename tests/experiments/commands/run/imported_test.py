@@ -421,7 +421,7 @@ def test_a_study_is_not_resumed_with_other_estimates(dump, tmp_path):
 
 
 def test_the_worked_example_works(tmp_path):
-    text = (ROOT / "kernels/README.md").read_text()
+    text = (ROOT / "kernels/selectors/README.md").read_text()
     (script,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(script.splitlines()) <= 20
     (tmp_path / "mean_key.py").write_text(script)
