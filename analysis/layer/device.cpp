@@ -22,20 +22,22 @@ std::string too_old(const Gpu& gpu) {
                      gpu.minor);
 }
 
-Device first_usable(const std::vector<Gpu>& gpus) {
+Device first_usable(const VisibleGpus& visible) {
+  const std::vector<Gpu>& gpus = visible.gpus;
   Device device;
   device.automatic = true;
   const auto found = std::ranges::find_if(gpus, &Gpu::usable);
   if (found != gpus.end()) {
     device.kind = DeviceKind::cuda;
     device.gpus = {static_cast<int>(found - gpus.begin())};
-  } else if (!gpus.empty()) {
-    device.notice = fmt::format("{}; the CPU is used", too_old(gpus.front()));
+  } else if (!visible.fault.empty() || !gpus.empty()) {
+    device.notice = fmt::format("{}; the CPU is used", visible.fault.empty() ? too_old(gpus.front()) : visible.fault);
   }
   return device;
 }
 
-Device all_usable(const std::vector<Gpu>& gpus) {
+Device all_usable(const VisibleGpus& visible) {
+  const std::vector<Gpu>& gpus = visible.gpus;
   Device device;
   device.kind = DeviceKind::cuda;
   for (std::size_t i = 0; i < gpus.size(); ++i) {
@@ -45,6 +47,9 @@ Device all_usable(const std::vector<Gpu>& gpus) {
       device.notice += fmt::format("{}GPU {} is not used: {}", device.notice.empty() ? "" : "; ", i, too_old(gpus[i]));
   }
   if (device.gpus.empty()) throw UsageError(fmt::format("--device cuda:all: {}; expected cpu", too_old(gpus.front())));
+  if (!visible.fault.empty())
+    device.notice +=
+        fmt::format("{}no GPU from {} on is used: {}", device.notice.empty() ? "" : "; ", gpus.size(), visible.fault);
   return device;
 }
 
@@ -64,23 +69,32 @@ std::vector<int> parse_gpus(std::string_view text) {
   return gpus;
 }
 
+#if ATTEST_HAS_CUDA
+/// Whether `error` says that the machine has no GPU. Without any driver the runtime finds it too old.
+bool means_no_gpu(cudaError_t error) {
+  int driver = 0;
+  return error == cudaErrorNoDevice ||
+         (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0);
+}
+#endif
+
 }  // namespace
 
-std::vector<Gpu> visible_gpus() {
-  std::vector<Gpu> gpus;
+VisibleGpus visible_gpus() {
+  VisibleGpus visible;
 #if ATTEST_HAS_CUDA
   int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess) {
-    cudaGetLastError();
-    return gpus;
-  }
-  for (int i = 0; i < count; ++i) {
+  cudaError_t error = cudaGetDeviceCount(&count);
+  for (int i = 0; error == cudaSuccess && i < count; ++i) {
     cudaDeviceProp properties{};
-    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) break;
-    gpus.push_back({properties.name, properties.major, properties.minor});
+    error = cudaGetDeviceProperties(&properties, i);
+    if (error == cudaSuccess) visible.gpus.push_back({properties.name, properties.major, properties.minor});
   }
+  if (error != cudaSuccess && !means_no_gpu(error))
+    visible.fault = fmt::format("the CUDA runtime says '{}'", cudaGetErrorString(error));
+  cudaGetLastError();  // later calls do not report it again
 #endif
-  return gpus;
+  return visible;
 }
 
 DeviceMemoryLimit parse_device_memory(std::string_view text) {
@@ -96,19 +110,21 @@ void check_device_text(std::string_view text) {
   if (text != "cpu" && text != "auto" && text != "cuda:all") parse_gpus(text);
 }
 
-Device resolve_device(std::string_view text, const std::vector<Gpu>& gpus) {
+Device resolve_device(std::string_view text, const VisibleGpus& visible) {
+  const auto& [gpus, fault] = visible;
   if (text == "cpu") return {};
-  if (text == "auto") return first_usable(gpus);
+  if (text == "auto") return first_usable(visible);
   Device device;
   device.kind = DeviceKind::cuda;
   const bool all = text == "cuda:all";
   if (!all) device.gpus = parse_gpus(text);
   const auto refuse = [&](const std::string& why) { throw UsageError(fmt::format("--device {}: {}", text, why)); };
-  if (gpus.empty()) refuse("no GPU was found; expected cpu or auto");
-  if (all) return all_usable(gpus);
+  if (gpus.empty()) refuse((fault.empty() ? "no GPU was found" : fault) + "; expected cpu or auto");
+  if (all) return all_usable(visible);
   for (const int index : device.gpus) {
     if (static_cast<std::size_t>(index) >= gpus.size())
-      refuse(gpus.size() == 1 ? "found 1 GPU, number 0" : fmt::format("found {} GPUs, counted from 0", gpus.size()));
+      refuse((gpus.size() == 1 ? "found 1 GPU, number 0" : fmt::format("found {} GPUs, counted from 0", gpus.size())) +
+             (fault.empty() ? "" : "; " + fault));
     if (std::ranges::count(device.gpus, index) > 1) refuse(fmt::format("GPU {} is given twice", index));
     const Gpu& gpu = gpus[static_cast<std::size_t>(index)];
     if (!gpu.usable()) refuse(too_old(gpu) + "; expected cpu or auto");
@@ -117,7 +133,7 @@ Device resolve_device(std::string_view text, const std::vector<Gpu>& gpus) {
 }
 
 Device resolve_device(std::string_view text) {
-  return resolve_device(text, text == "cpu" ? std::vector<Gpu>() : visible_gpus());
+  return resolve_device(text, text == "cpu" ? VisibleGpus() : visible_gpus());
 }
 
 }  // namespace attest

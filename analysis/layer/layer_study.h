@@ -91,10 +91,10 @@ void require_cuda_code(const Study& study, std::span<const Metric> metrics = all
 std::unique_ptr<LayerStudy> make_cpu_layer_study(const Study& study, int threads,
                                                  std::span<const Metric> metrics = all_metrics());
 
-/// Runs on visible_gpus()[device], which must be usable, with `threads` of the host; `study` must outlive the result.
-/// `metrics` has all of all_metrics() and may have more: a kernel writes all metrics that it computes. Throws as
-/// require_cuda_code() does, and UsageError if the device has less memory than `memory` asks for. This function, run(),
-/// submit() and collect() throw DeviceError if the device fails or the memory does not suffice.
+/// Runs on GPU `device` of visible_gpus(), which must be usable, with `threads` of the host; `study` must outlive the
+/// result. `metrics` has all of all_metrics() and may have more: a kernel writes all metrics that it computes. Throws
+/// as require_cuda_code() does, and UsageError if the device has less memory than `memory` asks for. This function,
+/// run(), submit() and collect() throw DeviceError if the device fails or the memory does not suffice.
 std::unique_ptr<LayerStudy> make_cuda_layer_study(const Study& study, int device, const DeviceMemoryLimit& memory = {},
                                                   std::span<const Metric> metrics = all_metrics(), int threads = 1);
 

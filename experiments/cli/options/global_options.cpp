@@ -18,8 +18,7 @@ constexpr std::uint64_t kMaxConfigBytes = 1'000'000;
 
 Device GlobalOptions::resolved_device(const Launch* ranks) const {
   const DeviceMemoryLimit memory = parse_device_memory(device_memory);
-  if (ranks != nullptr)
-    return rank_device(device, memory, *ranks, device == "cpu" ? std::vector<Gpu>() : visible_gpus());
+  if (ranks != nullptr) return rank_device(device, memory, *ranks, device == "cpu" ? VisibleGpus() : visible_gpus());
   Device resolved = resolve_device(device);
   resolved.memory = memory;
   return resolved;

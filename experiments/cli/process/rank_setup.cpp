@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "dumps/base/error.h"
 #include "dumps/base/process_identity.h"
@@ -19,8 +20,9 @@ bool shows_all_gpus(const Launch& ranks, std::size_t gpus) {
 }  // namespace
 
 Device rank_device(const std::string& typed, const DeviceMemoryLimit& memory, const Launch& ranks,
-                   const std::vector<Gpu>& gpus) {
-  Device device = resolve_device(typed, gpus);
+                   const VisibleGpus& visible) {
+  const std::vector<Gpu>& gpus = visible.gpus;
+  Device device = resolve_device(typed, visible);
   device.memory = memory;
   if (device.kind == DeviceKind::cpu) return device;
   if (device.gpus.size() > 1 && ranks.local_world > 1)

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "analysis/layer/device.h"
 #include "analysis/run/launcher.h"
@@ -13,7 +12,7 @@ namespace attest {
 /// of one machine share a GPU and its memory if there are not enough. Throws UsageError as resolve_device() does, and
 /// if several ranks of a machine would all take several GPUs.
 Device rank_device(const std::string& typed, const DeviceMemoryLimit& memory, const Launch& ranks,
-                   const std::vector<Gpu>& gpus);
+                   const VisibleGpus& visible);
 
 /// The rank's share of the processors. `available`: those of this process; `online`: those of the machine. A launcher
 /// that binds its ranks has divided them already.

@@ -57,8 +57,8 @@ std::string version_report() {
   const Version version = program_version();
   std::string report = fmt::format("attest {} ({})\nLibTorch {}\nCUDA {}\nHDF5 {}\n", version.program,
                                    version.git_commit, ATTEST_LIBTORCH_VERSION, cuda_version(), hdf5_version());
-  const std::vector<Gpu> gpus = visible_gpus();
-  if (gpus.empty()) report += "GPU none\n";
+  const auto [gpus, fault] = visible_gpus();
+  if (gpus.empty()) report += fmt::format("GPU none{}\n", fault.empty() ? "" : ": " + fault);
   for (const Gpu& gpu : gpus) report += fmt::format("GPU {} (sm_{}{})\n", gpu.name, gpu.major, gpu.minor);
   report.pop_back();  // CLI11 adds a line break
   return report;

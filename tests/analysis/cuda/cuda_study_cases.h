@@ -339,7 +339,7 @@ inline const Case kCases[] = {
     {"sinks_zeros", bf16, 8, 2, 64, 64, 300, {0, 150, 299}, Data::zeros, 0, 0, false, true},
 };
 
-inline bool has_gpu() { return std::ranges::any_of(visible_gpus(), &Gpu::usable); }
+inline bool has_gpu() { return std::ranges::any_of(visible_gpus().gpus, &Gpu::usable); }
 #define SKIP_WITHOUT_GPU() \
   if (!has_gpu()) GTEST_SKIP() << "no CUDA device"
 

@@ -40,7 +40,9 @@ TEST(Device, ATextIsCheckedWithoutTheMachinesGpus) {
     EXPECT_THROW(check_device_text(text), UsageError) << text;
 }
 
-std::vector<Gpu> three_gpus() { return {{"A100", 8, 0}, {"P100", 6, 0}, {"H200", 9, 0}}; }
+const Gpu kOld{"P100", 6, 0};
+VisibleGpus three_gpus() { return {.gpus = {{"A100", 8, 0}, kOld, {"H200", 9, 0}}}; }
+VisibleGpus only(const Gpu& gpu) { return {.gpus = {gpu}}; }
 
 TEST(Device, SeveralGpus) {
   EXPECT_EQ(resolve_device("auto", three_gpus()).gpus, (std::vector<int>{0}));
@@ -52,11 +54,11 @@ TEST(Device, SeveralGpus) {
   EXPECT_EQ(all.gpus, (std::vector<int>{0, 2}));
   EXPECT_EQ(all.kind, DeviceKind::cuda);
   EXPECT_EQ(all.notice, "GPU 1 is not used: P100 has compute capability 6.0, the GPU study needs 8.0 or later");
-  EXPECT_EQ(resolve_device("auto", {three_gpus()[1]}).kind, DeviceKind::cpu);
+  EXPECT_EQ(resolve_device("auto", only(kOld)).kind, DeviceKind::cpu);
 }
 
 TEST(Device, EveryGpuThatIsTooOldIsNamed) {
-  const Device all = resolve_device("cuda:all", {{"P100", 6, 0}, {"A100", 8, 0}, {"V100", 7, 0}});
+  const Device all = resolve_device("cuda:all", {.gpus = {kOld, {"A100", 8, 0}, {"V100", 7, 0}}});
   EXPECT_EQ(all.gpus, (std::vector<int>{1}));
   EXPECT_EQ(all.notice,
             "GPU 0 is not used: P100 has compute capability 6.0, the GPU study needs 8.0 or later; "
@@ -64,21 +66,44 @@ TEST(Device, EveryGpuThatIsTooOldIsNamed) {
 }
 
 TEST(Device, SaysWhichGpuIsMissingOrGivenTwice) {
-  const auto said = [](const char* text, const std::vector<Gpu>& gpus) {
-    return message_of<UsageError>([&] { resolve_device(text, gpus); });
+  const auto said = [](const char* text, const VisibleGpus& visible) {
+    return message_of<UsageError>([&] { resolve_device(text, visible); });
   };
   EXPECT_EQ(said("cuda:0,3", three_gpus()), "--device cuda:0,3: found 3 GPUs, counted from 0");
-  EXPECT_EQ(said("cuda:1", {three_gpus()[0]}), "--device cuda:1: found 1 GPU, number 0");
+  EXPECT_EQ(said("cuda:1", only({"A100", 8, 0})), "--device cuda:1: found 1 GPU, number 0");
   EXPECT_EQ(said("cuda:0,0", three_gpus()), "--device cuda:0,0: GPU 0 is given twice");
   EXPECT_EQ(
       said("cuda:0,1", three_gpus()),
       "--device cuda:0,1: P100 has compute capability 6.0, the GPU study needs 8.0 or later; expected cpu or auto");
   EXPECT_EQ(said("cuda:all", {}), "--device cuda:all: no GPU was found; expected cpu or auto");
-  EXPECT_EQ(said("cuda:all", {three_gpus()[1]}),
+  EXPECT_EQ(said("cuda:all", only(kOld)),
             "--device cuda:all: P100 has compute capability 6.0, the GPU study needs 8.0 or later; expected cpu");
   for (const char* text : {"cuda:0,", "cuda:,0", "cuda:0,,2", "cuda:0 ,2", "cuda:0;2", "cuda:al", "cuda:all,0",
                            "cpu,cuda", "cuda:99999999999"})
     EXPECT_THAT(said(text, three_gpus()), ::testing::StartsWith("--device is '")) << text;
+}
+
+TEST(Device, SaysWhatTheRuntimeSaysWhereItCannotCountTheGpus) {
+  const VisibleGpus none{.gpus = {}, .fault = "the CUDA runtime says 'driver too old'"};
+  const Device chosen = resolve_device("auto", none);
+  EXPECT_EQ(chosen.kind, DeviceKind::cpu);
+  EXPECT_EQ(chosen.notice, "the CUDA runtime says 'driver too old'; the CPU is used");
+  EXPECT_EQ(resolve_device("auto", VisibleGpus()).notice, "") << "a machine without a GPU";
+  for (const std::string text : {"cuda", "cuda:1", "cuda:all"})
+    EXPECT_EQ(message_of<UsageError>([&] { resolve_device(text, none); }),
+              "--device " + text + ": the CUDA runtime says 'driver too old'; expected cpu or auto");
+}
+
+TEST(Device, SaysWhatTheRuntimeSaysOfGpusThatFail) {
+  VisibleGpus two{.gpus = {kOld, {"A100", 8, 0}}, .fault = "the CUDA runtime says 'unknown error'"};
+  EXPECT_EQ(resolve_device("auto", two).notice, "") << "one that works is used";
+  EXPECT_EQ(resolve_device("cuda:all", two).notice,
+            "GPU 0 is not used: P100 has compute capability 6.0, the GPU study needs 8.0 or later; "
+            "no GPU from 2 on is used: the CUDA runtime says 'unknown error'");
+  EXPECT_EQ(message_of<UsageError>([&] { resolve_device("cuda:2", two); }),
+            "--device cuda:2: found 2 GPUs, counted from 0; the CUDA runtime says 'unknown error'");
+  two.gpus.pop_back();
+  EXPECT_EQ(resolve_device("auto", two).notice, "the CUDA runtime says 'unknown error'; the CPU is used");
 }
 
 }  // namespace

@@ -4,13 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "dumps/base/error.h"
 #include "tests/message_of.h"
 
 namespace attest {
 namespace {
 
-const std::vector<Gpu> kFour(4, Gpu{"H200", 9, 0});
+const VisibleGpus kFour{.gpus = std::vector<Gpu>(4, Gpu{"H200", 9, 0})};
 
 Launch local(int rank, int world, const std::string& launcher = "torchrun") {
   return {.launcher = launcher, .rank = rank, .world = 2 * world, .local_rank = rank, .local_world = world};
@@ -24,7 +26,7 @@ TEST(RankSetup, TheLocalRankChoosesTheGpu) {
       EXPECT_EQ(device.notice, "");
       EXPECT_DOUBLE_EQ(device.memory.share, 0.8);
     }
-  EXPECT_EQ(rank_device("auto", {}, local(1, 4), {{"P100", 6, 0}, {"H200", 9, 0}, {"H200", 9, 0}}).gpus,
+  EXPECT_EQ(rank_device("auto", {}, local(1, 4), {.gpus = {{"P100", 6, 0}, {"H200", 9, 0}, {"H200", 9, 0}}}).gpus,
             (std::vector<int>{2}))
       << "among those that are usable";
   EXPECT_EQ(rank_device("auto", {}, local(1, 4), {}).kind, DeviceKind::cpu);
@@ -39,7 +41,7 @@ TEST(RankSetup, MoreRanksThanGpusShareThemAndTheirMemory) {
   EXPECT_THAT(device.notice, ::testing::HasSubstr("8 ranks on '"));
   EXPECT_THAT(device.notice, ::testing::EndsWith("share 4 GPUs"));
   EXPECT_EQ(rank_device("cuda", {.share = 0, .bytes = 1000}, local(5, 8), kFour).memory.bytes, 500u);
-  const Device bound = rank_device("auto", {}, local(3, 8, "Slurm"), {kFour[0]});
+  const Device bound = rank_device("auto", {}, local(3, 8, "Slurm"), {.gpus = {kFour.gpus[0]}});
   EXPECT_EQ(bound.gpus, (std::vector<int>{0}));
   EXPECT_DOUBLE_EQ(bound.memory.share, 0.8) << "Slurm shows each rank its own";
 }
