@@ -54,25 +54,13 @@ std::string content_of(const FolderProcess& process, std::uint64_t heartbeats) {
   return heartbeat_text(heartbeats) + "\n" + content.dump() + "\n";
 }
 
-/// At most kMaxBytes of a regular file; empty if there is none.
-std::optional<std::string> read_text(const std::string& path) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat status {};
-  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-  std::string text(kMaxBytes, '\0');
-  const ssize_t size = ::pread(file.get(), text.data(), text.size(), 0);
-  if (size < 0) return std::nullopt;
-  text.resize(static_cast<std::size_t>(size));
-  return text;
-}
-
 bool is_token(std::string_view text) {
   return text.size() == kRandomDigits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 /// Empty if there is no such file, or if it is not that of a process.
-std::optional<FolderProcess> read_process(const std::string& path) {
-  const std::optional<std::string> text = read_text(path);
+std::optional<FolderProcess> read_process(const std::string& path, const FolderMember::Reader& read) {
+  const std::optional<std::string> text = read(path);
   if (!text || text->size() <= kHeartbeatDigits) return std::nullopt;
   const std::optional<Json> content = parsed_json(std::string_view(*text).substr(kHeartbeatDigits));
   if (!content) return std::nullopt;
@@ -89,25 +77,35 @@ std::optional<FolderProcess> read_process(const std::string& path) {
   }
 }
 
-std::vector<FolderProcess> processes_in(const std::string& folder) {
+std::vector<FolderProcess> processes_in(const std::string& folder, const FolderMember::Reader& read) {
   std::vector<FolderProcess> found;
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (!name.starts_with(kProcessPrefix)) continue;
-    if (std::optional<FolderProcess> process = read_process(at->path().string())) found.push_back(std::move(*process));
+    if (std::optional<FolderProcess> process = read_process(at->path().string(), read))
+      found.push_back(std::move(*process));
   }
   return found;
 }
 
 /// Gives a lock of a dead process up. Another process may have done so, and may have locked again: its lock is put
 /// back.
-void remove_lock(const std::string& path, const std::string& token) {
+void remove_lock(const std::string& path, const std::string& token, const FolderMember::Reader& read) {
   const std::string aside = path + ".tmp-" + random_digits();
   if (std::rename(path.c_str(), aside.c_str()) != 0) return;
-  const std::optional<FolderProcess> removed = read_process(aside);
+  const std::optional<FolderProcess> removed = read_process(aside, read);
   if (removed && removed->token != token) std::ignore = ::link(aside.c_str(), path.c_str());  // puts it back
   ::unlink(aside.c_str());
+}
+
+/// False once `stop` is requested.
+bool pause(const std::stop_token& stop, milliseconds time) {
+  std::mutex own;
+  std::condition_variable_any never;
+  std::unique_lock lock(own);
+  never.wait_for(lock, stop, time, [] { return false; });
+  return !stop.stop_requested();
 }
 
 }  // namespace
@@ -120,11 +118,29 @@ FolderProcess FolderProcess::this_process() {
   return {.token = random_digits(), .identity = ProcessIdentity::of_this_process(), .heartbeat = {}};
 }
 
-FolderMember::FolderMember(const std::string& folder, milliseconds silence)
-    : folder_(folder), silence_(silence), self_(FolderProcess::this_process()), path_(path_of(folder, self_.token)) {
+std::optional<std::string> FolderMember::read_text(const std::string& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  std::string text(kMaxBytes, '\0');
+  const ssize_t size = ::pread(file.get(), text.data(), text.size(), 0);
+  if (size < 0) return std::nullopt;
+  text.resize(static_cast<std::size_t>(size));
+  return text;
+}
+
+FolderMember::FolderMember(const std::string& folder, milliseconds silence, Reader read)
+    : folder_(folder),
+      silence_(silence),
+      read_(std::move(read)),
+      self_(FolderProcess::this_process()),
+      path_(path_of(folder, self_.token)) {
   cleanup_.emplace([this] { list_again(); }, [path = path_] { ::unlink(path.c_str()); });
   try {
-    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+    beating_ = std::jthread([this](const std::stop_token& stop) {
+      while (pause(stop, std::min(kBeat, silence_ / 4))) write_heartbeat();
+    });
+    looking_ = std::jthread([this](const std::stop_token& stop) { look_for_another(stop); });
   } catch (...) {  // no thread can be started: the destructor does not run
     ::unlink(path_.c_str());
     throw;
@@ -132,8 +148,6 @@ FolderMember::FolderMember(const std::string& folder, milliseconds silence)
 }
 
 FolderMember::~FolderMember() {
-  thread_.request_stop();
-  thread_.join();
   for (const std::string& name : std::exchange(held_, {})) ::unlink(lock_path(name).c_str());
   ::unlink(path_.c_str());
 }
@@ -161,32 +175,17 @@ void FolderMember::write_heartbeat() {
     last_heartbeat_ = Clock::now();
 }
 
-void FolderMember::run(const std::stop_token& stop) {
-  const Clock::time_point start = Clock::now();
-  std::mutex own;
-  std::condition_variable_any never;
-  std::unique_lock lock(own);
+void FolderMember::look_for_another(const std::stop_token& stop) {
+  const Clock::time_point end = Clock::now() + kSeeking;
+  std::map<std::string, std::string> first_heartbeats;
   do {
-    if (!has_seen_another() && Clock::now() - start < kSeeking) look_for_another();
-    never.wait_for(lock, stop, std::min(kBeat, silence_ / 4), [] { return false; });
-    write_heartbeat();
-  } while (!stop.stop_requested());
-}
-
-void FolderMember::look_for_another() {
-  const std::vector<FolderProcess> all = processes_in(folder_);
-  const std::lock_guard lock(mutex_);
-  for (const FolderProcess& process : all) {
-    if (process.token == self_.token) continue;
-    const auto [first, is_new] = first_heartbeats_.emplace(process.token, process.heartbeat);
-    if (process.identity.on_this_machine() ? process.identity.alive() : first->second != process.heartbeat)
-      seen_another_ = true;
-  }
-}
-
-bool FolderMember::has_seen_another() const {
-  const std::lock_guard lock(mutex_);
-  return seen_another_;
+    for (const FolderProcess& process : processes_in(folder_, read_)) {
+      if (process.token == self_.token) continue;
+      const auto [first, is_new] = first_heartbeats.emplace(process.token, process.heartbeat);
+      if (process.identity.on_this_machine() ? process.identity.alive() : first->second != process.heartbeat)
+        seen_another_ = true;
+    }
+  } while (!seen_another_ && Clock::now() < end && pause(stop, std::min(kBeat, silence_ / 4)));
 }
 
 std::string FolderMember::lock_path(const std::string& name) const {
@@ -212,22 +211,24 @@ bool FolderMember::make_lock(const std::string& path) {
 
 bool FolderMember::is_dead(const std::string& path, const std::optional<FolderProcess>& process) {
   const Clock::time_point now = Clock::now();
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   Watched& watched = watched_[process ? process->token : path];
   if (watched.looked != Clock::time_point() && now - watched.looked < kLook) return watched.dead;
+  watched.looked = now;
+  lock.unlock();
   std::string heartbeat = "unreadable";
-  watched.dead = false;
+  bool ended = false;
   if (process) {
     const std::string file = path_of(folder_, process->token);
-    const std::optional<FolderProcess> current = read_process(file);
+    const std::optional<FolderProcess> current = read_process(file, read_);
     if (current) heartbeat = current->heartbeat;
-    watched.dead =
-        (!current && !may_exist(file)) || (process->identity.on_this_machine() && !process->identity.alive());
+    ended = (!current && !may_exist(file)) || (process->identity.on_this_machine() && !process->identity.alive());
   }
-  if (watched.looked == Clock::time_point() || heartbeat != watched.heartbeat) watched.since = now;
-  watched.looked = now;
+  lock.lock();
+  // From the end of this look to the beginning of the next: a look that takes long makes nobody dead.
+  if (heartbeat != watched.heartbeat) watched.since = Clock::now();
   watched.heartbeat = std::move(heartbeat);
-  watched.dead = watched.dead || now - watched.since >= silence_;
+  watched.dead = ended || now - watched.since >= silence_;
   return watched.dead;
 }
 
@@ -240,12 +241,12 @@ bool FolderMember::try_lock(const std::string& name) {
   const std::string path = lock_path(name);
   for (int tries = 0; tries < kMaxTries; ++tries) {
     if (make_lock(path)) return hold(name);
-    const std::optional<FolderProcess> other = read_process(path);
+    const std::optional<FolderProcess> other = read_process(path, read_);
     // A network file system may have made the link although it says that there was one.
     if (other && other->token == self_.token) return hold(name);
     if (!may_exist(path)) continue;
     if (!is_dead(path, other)) return false;
-    remove_lock(path, other ? other->token : "");
+    remove_lock(path, other ? other->token : "", read_);
   }
   return false;
 }
@@ -253,18 +254,19 @@ bool FolderMember::try_lock(const std::string& name) {
 void FolderMember::unlock(const std::string& name) noexcept {
   try {
     const std::string path = lock_path(name);
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (held_.erase(name) == 0) return;
     // After a silence another process may have taken the lock.
     const bool sure = Clock::now() - last_heartbeat_ < silence_ / 2;
-    const std::optional<FolderProcess> found = sure ? std::nullopt : read_process(path);
+    lock.unlock();
+    const std::optional<FolderProcess> found = sure ? std::nullopt : read_process(path, read_);
     if (sure || (found && found->token == self_.token)) ::unlink(path.c_str());
   } catch (...) {  // no memory: the lock ends with this process
   }
 }
 
 std::optional<FolderProcess> FolderMember::holder(const std::string& name) const {
-  return read_process(lock_path(name));
+  return read_process(lock_path(name), read_);
 }
 
 void FolderMember::require_none(const std::string& folder, const std::atomic<bool>& stop, const Notice& notice,
@@ -273,7 +275,7 @@ void FolderMember::require_none(const std::string& folder, const std::atomic<boo
   const Clock::time_point start = Clock::now();
   for (bool told = false;; std::this_thread::sleep_for(kPoll)) {
     bool unsure = false;
-    for (const FolderProcess& process : processes_in(folder)) {
+    for (const FolderProcess& process : processes_in(folder, read_text)) {
       const bool here = process.identity.on_this_machine();
       const auto [first, is_new] = heartbeats.emplace(process.token, process.heartbeat);
       if (here ? process.identity.alive() : first->second != process.heartbeat)

@@ -34,17 +34,23 @@ struct FolderProcess {
 };
 
 /// This process as one of those that share the folder. Its file process-TOKEN holds who it is and a count that a thread
-/// raises each second. A lock is a hard link to that file, which only one process can make; no locks of the file system
-/// are needed. A process is dead if its file is gone, if it has ended on this machine, or if its count has stood still
-/// for `silence` by the clock of this process. Its locks are then free. A process that was only slow may find that
-/// another one has taken its lock: both compute the same unit, to the same bytes.
+/// raises each second, also while a file system keeps others of this object waiting for a file of another process. A
+/// lock is a hard link to that file, which only one process can make; no locks of the file system are needed. A process
+/// is dead if its file is gone, if it has ended on this machine, or if its count has stood still for `silence` by the
+/// clock of this process. Its locks are then free. A process that was only slow may find that another one has taken its
+/// lock: both compute the same unit, to the same bytes.
 class FolderMember {
  public:
   using Notice = std::function<void(const std::string&)>;
+  using Reader = std::function<std::optional<std::string>(const std::string& path)>;
   static constexpr std::chrono::milliseconds kSilence{10000};
 
-  /// Throws OutputError if its file cannot be written.
-  explicit FolderMember(const std::string& folder, std::chrono::milliseconds silence = kSilence);
+  /// At most 4096 bytes of a regular file; empty if there is none.
+  static std::optional<std::string> read_text(const std::string& path);
+
+  /// `read`: how the files of other processes and the locks are read. Throws OutputError if its file cannot be written.
+  explicit FolderMember(const std::string& folder, std::chrono::milliseconds silence = kSilence,
+                        Reader read = read_text);
   /// Gives all locks back. Opens no file: it works also when no further file can be opened.
   ~FolderMember();
   FolderMember(const FolderMember&) = delete;
@@ -63,7 +69,7 @@ class FolderMember {
   std::optional<FolderProcess> holder(const std::string& name) const;
 
   /// Whether another living process has been seen in the folder; it is looked for during the first minute.
-  bool has_seen_another() const;
+  bool has_seen_another() const { return seen_another_; }
 
   /// Throws OutputError if a process lives in the folder. It takes kSilence to see that one on another machine does
   /// not, of which `notice` is told. Throws Interrupted if `stop` is set.
@@ -89,23 +95,22 @@ class FolderMember {
   bool hold(const std::string& name);
   bool is_dead(const std::string& path, const std::optional<FolderProcess>& process);
   void write_heartbeat();
-  void run(const std::stop_token& stop);
-  void look_for_another();
+  void look_for_another(const std::stop_token& stop);
 
   const std::string folder_;
   const std::chrono::milliseconds silence_;
+  const Reader read_;
   const FolderProcess self_;
   const std::string path_;
   std::optional<Cleanup> cleanup_;
-  mutable std::mutex mutex_;  ///< of the members below
+  std::atomic<bool> seen_another_ = false;
+  std::mutex mutex_;  ///< of the members below; the heartbeat needs it, so that no file is read under it
   FileDescriptor file_;
   std::uint64_t heartbeats_ = 0;
   Clock::time_point last_heartbeat_;
   std::set<std::string> held_;
   std::map<std::string, Watched> watched_;  ///< by token, or by the path of a lock that cannot be read
-  std::map<std::string, std::string> first_heartbeats_;
-  bool seen_another_ = false;
-  std::jthread thread_;  ///< last member: the thread uses all the others
+  std::jthread beating_, looking_;          ///< last members: the threads use all the others
 };
 
 }  // namespace attest

@@ -9,6 +9,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <optional>
 
@@ -102,6 +103,37 @@ TEST_F(FolderMemberTest, AProcessElsewhereIsDeadWhenItsCountStandsStill) {
     std::this_thread::sleep_for(milliseconds(50));
   }
   EXPECT_TRUE(own.has_seen_another());
+}
+
+TEST_F(FolderMemberTest, CountsWhileALookAtAnotherProcessTakesLong) {
+  write_stranger("00000000000000aa", "a");
+  std::promise<void> end;
+  std::atomic<int> looks = 0;
+  const auto slow = [&, ended = end.get_future().share()](const std::string& path) {
+    if (path.ends_with("process-00000000000000aa")) {
+      ++looks;
+      ended.wait();
+    }
+    return FolderMember::read_text(path);
+  };
+  constexpr milliseconds kLong{1000};
+  FolderMember own(path_, kLong, slow);
+  bool locked = true;
+  std::jthread locking([&] { locked = own.try_lock("a"); });
+  const auto wait_for = [](const auto& condition) {
+    const auto start = std::chrono::steady_clock::now();
+    while (!condition() && std::chrono::steady_clock::now() - start < std::chrono::duration<double>(kMostSeconds))
+      std::this_thread::sleep_for(milliseconds(10));
+    return condition();
+  };
+  const auto count = [&] { return FolderMember::read_text(path_ + "/process-" + own.self().token)->substr(0, 20); };
+  EXPECT_TRUE(wait_for([&] { return looks == 2; })) << "the lock's, and that for others";
+  const std::string before = count();
+  EXPECT_TRUE(wait_for([&] { return count() > before; }));
+  std::this_thread::sleep_for(kLong);
+  end.set_value();
+  locking.join();
+  EXPECT_FALSE(locked || own.try_lock("a")) << "that a look took long says nothing of the process";
 }
 
 TEST_F(FolderMemberTest, AProcessWhoseFileIsGoneIsDead) {
