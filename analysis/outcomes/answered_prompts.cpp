@@ -34,7 +34,7 @@ std::string one_label(const TasksFile& file, const std::string& asked) {
     if (!run.is_dense() && std::ranges::count(labels, run.label) == 0) labels.push_back(run.label);
   if (!asked.empty() && std::ranges::count(labels, asked) > 0) return asked;
   if (asked.empty() && labels.size() == 1) return labels.front();
-  const std::string list = printable(fmt::format("{}", join(labels, ", ")));
+  const std::string list = printable(join(labels, ", "));
   throw UsageError(
       asked.empty()
           ? fmt::format("{} has answers through {}: --selector LABEL says which are judged, and may be repeated",

@@ -198,7 +198,7 @@ class Joiner {
         file.path, results.front()->path(), counts.other_prompt + counts.other_setting + counts.other_options,
         counts.other_prompt, counts.other_setting, counts.other_options, excerpt(file.model),
         excerpt(file.prompts.front().name), excerpt(run->label), excerpt(run->selector), excerpt(prompt.first),
-        excerpt(prompt.second), excerpt(fmt::format("{}", join(labels_of(labels), "', '"))))));
+        excerpt(prompt.second), excerpt(join(labels_of(labels), "', '")))));
   }
 
   template <class Map>

@@ -40,7 +40,7 @@ std::string place_text(const MetricArray& array, const StudySample& sample, std:
     parts.push_back(fmt::format("{} {}", names[axis], axis == 0 ? sample.layers[index] : static_cast<int>(index)));
   }
   std::ranges::reverse(parts);
-  return fmt::format("{}", join(parts, ", "));
+  return join(parts, ", ");
 }
 
 }  // namespace attest

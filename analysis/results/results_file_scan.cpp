@@ -50,7 +50,7 @@ MetricAxes axes_of(const Dataset& data, const std::string& metric) {
     const std::vector<std::string> names = data.string_list_attribute("DIMENSION_LABELS", kMaxAxes);
     const std::optional<MetricAxes> axes = axes_named(names);
     if (axes && (!known || *axes == known->info.axes)) return *axes;
-    data.fail(fmt::format("its axes are labelled '{}', expected {}", printable(fmt::format("{}", join(names, ", "))),
+    data.fail(fmt::format("its axes are labelled '{}', expected {}", printable(join(names, ", ")),
                           known ? fmt::format("'{}'", join(axis_names(known->info.axes), ", "))
                                 : "the axes of a metric, such as 'layer, query, head, setting'"));
   }
@@ -80,7 +80,7 @@ Json read_metrics(const Group& group, const AxisSizes& sizes, const std::vector<
     if (std::find(others.begin(), others.end(), name) != others.end()) continue;
     const Dataset data(group.open(name));
     const MetricAxes axes = axes_of(data, name);
-    data.expect_shape(shape_of(axes, sizes), fmt::format("{}", join(axis_names(axes), ", ")));
+    data.expect_shape(shape_of(axes, sizes), join(axis_names(axes), ", "));
     if (data.element_type() != ElementType::float32) data.fail("does not hold float32 values");
     metrics[name] = {{"axes", static_cast<int>(axes)}, {"offset", data.location().file_offset}};
   }

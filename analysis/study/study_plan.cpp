@@ -43,7 +43,7 @@ std::string ranges_text(const std::vector<std::pair<int, int>>& ranges) {
   std::vector<std::string> parts;
   for (const auto& [first, last] : ranges)
     parts.push_back(first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last));
-  return fmt::format("{}", join(parts, ", "));
+  return join(parts, ", ");
 }
 
 std::vector<std::pair<int, int>> ranges_of(const std::set<int>& numbers) {

@@ -30,10 +30,9 @@ std::string unknown_setting(const ResultsFile& file, const std::string& typed) {
   const auto selector = at == std::string::npos ? std::nullopt : file.find_selector(typed.substr(0, at));
   if (!selector || find_labelled(file, typed)) return {};
   const StudySelector& of = file.study().selectors[*selector];
-  const std::string settings =
-      of.kind == SettingKind::none
-          ? "no settings"
-          : fmt::format("the settings {}", excerpt(fmt::format("{}", join(of.setting_labels, ", "))));
+  const std::string settings = of.kind == SettingKind::none
+                                   ? "no settings"
+                                   : fmt::format("the settings {}", excerpt(join(of.setting_labels, ", ")));
   return fmt::format("'{}' of {} has {}, found '{}'", excerpt(of.label), file.path(), settings,
                      excerpt(typed.substr(at + 1)));
 }

@@ -38,7 +38,7 @@ std::string chosen_label(const ResultsFile& file, const std::string& asked) {
     labels.push_back(selector.label);
   }
   if (named.size() == 1) return named.front();
-  const std::string list = printable(fmt::format("{}", join(labels, ", ")));
+  const std::string list = printable(join(labels, ", "));
   if (asked.empty())
     throw UsageError(fmt::format("{} has the selectors {}: --selector LABEL says which are judged, and may be repeated",
                                  file.path(), list));
