@@ -6,10 +6,12 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "analysis/torch_ops/attend.h"
+#include "dumps/score_factor.h"
 
 namespace attest {
 namespace {
@@ -58,9 +60,10 @@ std::vector<float> sinks_of(const std::optional<Tensor>& sinks, std::int64_t num
 void check_numbers(std::int64_t layer, double scale, double softcap, std::int64_t window) {
   TORCH_CHECK_VALUE(layer >= 0 && layer <= std::numeric_limits<int>::max(), "attend: layer is ", layer,
                     ", expected the layer's number in the model, from 0");
-  TORCH_CHECK_VALUE(std::isfinite(scale) && scale > 0, "attend: scale is ", scale, ", expected a number above 0");
-  TORCH_CHECK_VALUE(std::isfinite(softcap) && softcap >= 0, "attend: softcap is ", softcap,
-                    ", expected a number above 0, or 0 for none");
+  const std::string fault = fault_of_score_factor(scale),
+                    fault_of_softcap = softcap == 0 ? "" : fault_of_score_factor(softcap);
+  TORCH_CHECK_VALUE(fault.empty(), "attend: scale ", fault);
+  TORCH_CHECK_VALUE(fault_of_softcap.empty(), "attend: softcap ", fault_of_softcap, ", or 0 for none");
   TORCH_CHECK_VALUE(window >= 0, "attend: window is ", window, ", expected a number of tokens, or 0 for none");
 }
 

@@ -6,11 +6,12 @@
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
-#include <cmath>
 #include <limits>
+#include <string>
 #include <string_view>
 
 #include "analysis/torch_ops/torch_arguments.h"
+#include "dumps/score_factor.h"
 
 namespace attest {
 namespace {
@@ -85,7 +86,8 @@ FfdResults FfdCacheHolder::decode(const Tensor& q, const Tensor& delta, double s
   expect(q, {shape_.batch, heads, 1, shape_.head_dim}, "q");
   expect_floats(delta, shape_.num_kv_heads, "delta");
   if (sinks) expect_floats(*sinks, heads, "sinks");
-  TORCH_CHECK_VALUE(std::isfinite(scale) && scale > 0, "FfdCache: scale is ", scale, ", expected a number above 0");
+  const std::string fault = fault_of_score_factor(scale);
+  TORCH_CHECK_VALUE(fault.empty(), "FfdCache: scale ", fault);
   TORCH_CHECK_VALUE(sub_block > 0 && sub_block <= kFfdBlock, "FfdCache: sub_block is ", sub_block,
                     ", expected 16, 32, 64 or 128");
   FfdDecodeOptions options;

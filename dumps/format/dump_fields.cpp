@@ -8,6 +8,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "dumps/score_factor.h"
+
 namespace attest {
 namespace {
 
@@ -305,10 +307,8 @@ std::string fault_of_attribute(const char* name, std::int64_t value, std::int64_
 }
 
 std::string fault_of_attribute(const char* name, double value) {
-  constexpr double kMin = std::numeric_limits<float>::min(), kMax = std::numeric_limits<float>::max();
-  if (value >= kMin && value <= kMax) return {};
-  return fmt::format("attribute '{}' is {:g}, expected a number that float32 holds, {:.2g} to {:.2g}", name, value,
-                     kMin, kMax);
+  const std::string fault = fault_of_score_factor(value);
+  return fault.empty() ? "" : fmt::format("attribute '{}' {}", name, fault);
 }
 
 }  // namespace attest

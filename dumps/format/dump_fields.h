@@ -97,8 +97,7 @@ void for_each_field(Owner& owner, Visit visit) {
   for (const auto& field : fields_of(owner)) visit_field(owner, field, visit);
 }
 
-/// What is wrong with an integer or a real attribute of that value; "": nothing. A real attribute is a factor or bound
-/// of the scores, which the GPU computes in float32.
+/// What is wrong with an integer or a real attribute of that value; "": nothing. A real one is a factor of the scores.
 std::string fault_of_attribute(const char* name, std::int64_t value, std::int64_t min, std::int64_t max);
 std::string fault_of_attribute(const char* name, double value);
 

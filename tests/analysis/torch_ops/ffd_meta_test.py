@@ -18,9 +18,9 @@ def cache(tokens=1000, most=1002, dtype=torch.bfloat16):
     return torch.classes.attest.FfdCache(k, v, HEADS, most)
 
 
-def step(made, device="meta", heads=HEADS, dtype=torch.bfloat16, **options):
+def step(made, device="meta", heads=HEADS, dtype=torch.bfloat16, scale=0.1, **options):
     q = torch.empty(BATCH, heads, 1, DIM, dtype=dtype, device=device)
-    return torch.ops.attest.ffd_decode(made, q, torch.empty(KV_HEADS, device=device), 0.1, **options)
+    return torch.ops.attest.ffd_decode(made, q, torch.empty(KV_HEADS, device=device), scale, **options)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -58,6 +58,7 @@ REFUSALS = {
         lambda: step(cache(), sub_block=7),
         "expected sub-blocks of 16, 32, 64 or 128 tokens, found 7",
     ),
+    "a small scale": (lambda: step(cache(), scale=1e-46), "scale is 1e-46, expected a number that float32 holds"),
     "no such maximum": (
         lambda: step(cache(), pseudo_max="best"),
         "pseudo_max is 'best', expected thumbnail, exact or global",
