@@ -14,8 +14,8 @@ namespace attest {
 std::unique_ptr<LayerStudy> make_layer_study(const Study& study, const Device& device, int threads,
                                              std::size_t place = 0);
 
-/// Number of the `threads` that read the next layer of one of the device's layer studies. GPU: all but one share of its
-/// GPU, at most 16; CPU: at most 4.
+/// Number of the `threads` that read the next layer of one of the device's layer studies. GPU: its share less one, from
+/// 1 to 16; CPU: at most 4.
 int reading_threads(const Device& device, int threads);
 
 /// Number of the `threads` that store the results of one of the device's layer studies: a quarter of a GPU's share, at

@@ -19,7 +19,7 @@ struct MetricCheck {
   std::int64_t infinite = 0;       ///< of these
   float minimum = 0, maximum = 0;  ///< of the finite ones; NaN if there are none
   std::int64_t bad = 0;            ///< cells that the metric does not allow
-  std::string first_bad;           ///< "/dumps/0/samples/s/ffd/recall [layer 3, ...]: is 1.7, expected ..."
+  std::string first_bad;           ///< "/dumps/0/samples/s/ffd/recall: [layer 3, ...] is 1.7, expected ..."
 };
 
 struct ResultsCheck {
