@@ -119,15 +119,15 @@ void check_counts(const std::string& what, const RankedBlocks& blocks, std::span
                   std::span<const int> expected, double delta, KernelCheck& check) {
   check.blocks = blocks.pairs * blocks.sub_blocks;
   check.blocks_differing = 0;
+  const auto heads = static_cast<std::size_t>(blocks.num_kv_heads);
   const std::vector<int> minimum = counts_within(blocks, delta - blocks.tolerance),
                          maximum = counts_within(blocks, delta + blocks.tolerance);
   for (std::size_t pair = 0; pair < expected.size(); ++pair) {
     check.blocks_differing += std::abs(found[pair] - expected[pair]);
     const bool near = found[pair] >= minimum[pair] && found[pair] <= maximum[pair];
     if (found[pair] != expected[pair] && !near)
-      throw Error(
-          fmt::format("{}: KV head {} of the sequences kept {} of {} sub-blocks, expected {}; nothing was timed", what,
-                      pair, found[pair], blocks.sub_blocks, expected[pair]));
+      throw Error(fmt::format("{}: KV head {} of sequence {} kept {} of {} sub-blocks, expected {}; nothing was timed",
+                              what, pair % heads, pair / heads, found[pair], blocks.sub_blocks, expected[pair]));
   }
 }
 

@@ -46,6 +46,7 @@ struct RankedBlocks {
   std::span<const double> margins;  ///< [pairs, sub_blocks]
   std::int64_t pairs = 0, sub_blocks = 0;
   double tolerance = kMarginTolerance;
+  int num_kv_heads = 1;  ///< pair p is KV head p % num_kv_heads of sequence p / num_kv_heads
 };
 
 /// The flags of the counts[p] sub-blocks of each pair with the lowest margins, ties to the lower index.

@@ -27,7 +27,10 @@ class FfdRule {
 
  private:
   RankedBlocks ranked(const std::vector<double>& margins) const {
-    return {.margins = margins, .pairs = sizes_.pairs, .sub_blocks = sizes_.sub_blocks()};
+    return {.margins = margins,
+            .pairs = sizes_.pairs,
+            .sub_blocks = sizes_.sub_blocks(),
+            .num_kv_heads = context_.inputs.what.shape.num_kv_heads};
   }
 
   const KernelSpec spec_;

@@ -33,7 +33,11 @@ class SubBlockSelection : public DecodeMethod {
     return {.mask = reinterpret_cast<std::uint8_t*>(mask_.data()), .counts = reinterpret_cast<int*>(counts_.data())};
   }
   RankedBlocks ranked(const std::vector<double>& margins, double tolerance = kMarginTolerance) const {
-    return {.margins = margins, .pairs = sizes_.pairs, .sub_blocks = sizes_.sub_blocks(), .tolerance = tolerance};
+    return {.margins = margins,
+            .pairs = sizes_.pairs,
+            .sub_blocks = sizes_.sub_blocks(),
+            .tolerance = tolerance,
+            .num_kv_heads = context_.inputs.what.shape.num_kv_heads};
   }
   std::int64_t asked_count() const { return sizes_.count_for(spec_.setting.value); }
   std::vector<double> head_values(bool masses) const {

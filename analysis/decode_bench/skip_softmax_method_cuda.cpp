@@ -37,7 +37,10 @@ class SkipSoftmaxMethod final : public DecodeMethod {
                                                       .group = context_.inputs.what.shape.group(),
                                                       .per_block = 1},
                                                      splits_);
-    const RankedBlocks blocks{.margins = margins, .pairs = sizes_.pairs, .sub_blocks = sizes_.sub_blocks()};
+    const RankedBlocks blocks{.margins = margins,
+                              .pairs = sizes_.pairs,
+                              .sub_blocks = sizes_.sub_blocks(),
+                              .num_kv_heads = context_.inputs.what.shape.num_kv_heads};
     KernelResult result;
     check_counts(name_of(spec_, context_), blocks, kept, counts_within(blocks, delta_value_), delta_value_,
                  result.check);

@@ -79,12 +79,18 @@ TEST(DecodeCheck, ACountMayBeApartWhereRoundingDecides) {
   EXPECT_EQ(checked({1, 1}, 1.001), 2);  // two margins of 1
   EXPECT_EQ(checked({3, 1}, 0.999), 2);
   EXPECT_EQ(message_of<Error>([&] {
-              checked({2, 1}, 1.5);
+              checked({3, 0}, 1.5);
             }),
-            "w: KV head 0 of the sequences kept 2 of 4 sub-blocks, expected 3; nothing was timed");
+            "w: KV head 0 of sequence 1 kept 0 of 4 sub-blocks, expected 1; nothing was timed");
   EXPECT_EQ(checked({4, 4}, kInfinity), 0);
   EXPECT_NE(message_of<Error>([&] { checked({4, 3}, kInfinity); }), "");
   KernelCheck check;
+  RankedBlocks heads_of_one = blocks();
+  heads_of_one.num_kv_heads = 2;
+  EXPECT_EQ(message_of<Error>([&] {
+              check_counts("w", heads_of_one, std::vector<int>{3, 0}, std::vector<int>{3, 1}, 1.5, check);
+            }),
+            "w: KV head 1 of sequence 0 kept 0 of 4 sub-blocks, expected 1; nothing was timed");
   EXPECT_NE(message_of<Error>([&] {
               check_counts("w", blocks(), std::vector<int>{2, 1}, std::vector<int>{2, 2}, NAN, check);
             }),
