@@ -11,6 +11,7 @@
 #include "analysis/cuda/cuda_layer_memory.h"
 #include "analysis/cuda/cuda_layer_plan.h"
 #include "analysis/cuda/cuda_layer_store.h"
+#include "analysis/cuda/cuda_overflow.h"
 #include "analysis/cuda/cuda_results.h"
 #include "analysis/layer/layer_amax.h"
 #include "analysis/layer/layer_study.h"
@@ -149,6 +150,10 @@ class CudaLayerStudy final : public LayerStudy {
     if (layer.num_tokens > kMaxTokens)
       throw DeviceError("a sample of " + std::to_string(layer.num_tokens) + " tokens is longer than the " +
                         std::to_string(kMaxTokens) + " that the GPU study takes; choose --device cpu");
+    if (layer.num_queries() * layer.shape.num_query_heads > kMaxOverflowCells)
+      throw DeviceError(std::to_string(layer.num_queries()) + " queries of " +
+                        std::to_string(layer.shape.num_query_heads) + " heads are more than the " +
+                        std::to_string(kMaxOverflowCells) + " rows that the GPU study takes; choose --device cpu");
   }
 
   /// Waits for the device and drops all submitted layers.

@@ -6,6 +6,7 @@
 #include "tests/analysis/studies.h"
 #include "tests/cases.h"
 #include "tests/kernels/device_rows.h"
+#include "tests/message_of.h"
 
 namespace attest::test {
 namespace {
@@ -50,6 +51,15 @@ TEST_F(CudaOverflow, IsFoundWhereTheCpuFindsIt) {
   EXPECT_NE(defect_on_device("ffd:bits=1", ranges), "");
   EXPECT_NE(defect_on_device("kivi", values), "");
   EXPECT_EQ(defect_on_device("exact", small_layer()), "");
+}
+
+TEST_F(CudaOverflow, ALayerOfMoreRowsThanAKeyCanTellApartIsRefused) {
+  AttentionLayer layer = small_layer();
+  layer.shape.num_query_heads = 1 << 28;
+  const Study study = study_of({study_selector("exact", {})});
+  EXPECT_EQ(message_of<DeviceError>([&] { make_cuda_layer_study(study, 0)->run(layer); }),
+            "2 queries of 268435456 heads are more than the 268435456 rows that the GPU study takes; choose --device "
+            "cpu");
 }
 
 TEST_F(CudaOverflow, IsForgottenByTheNextLayer) {
