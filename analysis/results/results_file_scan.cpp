@@ -70,7 +70,10 @@ std::vector<std::int64_t> read_ascending(const Dataset& data, std::int64_t maxim
 std::vector<std::int64_t> read_flags(const Group& group, const std::string& name, std::int64_t layers) {
   const Dataset data(group.open(name));
   data.expect_shape({&layers, 1}, "layers");
-  return data.read_integers();
+  std::vector<std::int64_t> flags = data.read_integers();
+  for (std::size_t i = 0; i < flags.size(); ++i)
+    if (flags[i] != 0 && flags[i] != 1) data.fail(fmt::format("[{}] is {}, expected 0 or 1", i, flags[i]));
+  return flags;
 }
 
 /// Maps each metric's name to its axes and its offset in the file (-1 if HDF5 must decode the values).

@@ -127,6 +127,10 @@ TEST_F(BadResultsTable, ShapesAndTypes) {
     });
     expect(flags + has + "little-endian float of 64 bits (11 of exponent, 52 of mantissa), expected integers",
            [&](const Edit& e) { e.zeros(flags, H5T_IEEE_F64LE, {3}); });
+    for (const std::int64_t value : {2, 256, -1})
+      expect(flags + ": [1] is " + std::to_string(value) + ", expected 0 or 1", [&](const Edit& e) {
+        e.integers(flags, {3}, {1, value, 0});
+      });
   }
   const std::string labels = kSelector + "/setting_labels";
   expect(labels + ": has the shape [2], expected [3] (settings)",
