@@ -16,8 +16,8 @@ namespace attest {
 std::vector<std::string> input_files(const Study& study);
 
 /// One reader for each source of estimates. Throws InputError if a source lacks a layer of the plan or a layer takes
-/// more than `allowed_memory` (0: what memory_bound.h allows freely); UsageError if two
-/// dumps have samples of the same name, because the file identifies samples by name only.
+/// more than `allowed_memory` (0: what memory_bound.h allows freely); UsageError if two dumps have samples of the same
+/// name, because the file identifies samples by name only.
 std::vector<EstimateReader> open_estimates(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps,
                                            std::uint64_t allowed_memory);
 

@@ -39,8 +39,7 @@ std::string manifest_json(const Study& study, const Provenance& provenance, cons
                           const RunRecord& record);
 
 /// Whether a results file with this manifest holds the complete study of that configuration, under whatever names the
-/// inputs had. Layers may have been left
-/// out only if `skip_bad_layers`.
+/// inputs had. Layers may have been left out only if `skip_bad_layers`.
 bool same_study(const std::string& manifest, const std::string& configuration, bool skip_bad_layers);
 
 /// What differs where they are not the same: kind_of_difference().

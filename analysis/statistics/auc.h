@@ -29,8 +29,8 @@ struct Auc {
 double auc_of(std::span<const ScoredOutcome> outcomes);
 
 /// The same with the percentile interval over clusters that are drawn with replacement. Draws without a pair do not
-/// count. The same on every machine. Scores must be free of NaN, and options.confidence must
-/// lie in (0, 1). Where no draw has a pair, low and high are NaN.
+/// count. The same on every machine. Scores must be free of NaN, and options.confidence must lie in (0, 1). Where no
+/// draw has a pair, low and high are NaN.
 Auc auc_interval(std::span<const ScoredOutcome> outcomes, const BootstrapOptions& options = {});
 
 }  // namespace attest
