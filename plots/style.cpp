@@ -9,8 +9,10 @@ namespace {
 
 // M. Okabe and K. Ito, "Color Universal Design", 2008.
 constexpr std::array kColours = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"};
-constexpr std::array kFilledPoints = {7, 5, 9, 13, 11, 15};
-constexpr std::array kHollowPoints = {6, 4, 8, 12, 10, 14};
+// One for each colour; gnuplot has six filled and hollow pairs, a star and a plus.
+constexpr std::array kFilledPoints = {7, 5, 9, 13, 11, 15, 3};
+constexpr std::array kHollowPoints = {6, 4, 8, 12, 10, 14, 1};
+static_assert(kFilledPoints.size() == kColours.size() && kHollowPoints.size() == kColours.size());
 
 }  // namespace
 

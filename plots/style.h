@@ -25,7 +25,7 @@ struct PageStyle {
 PageStyle page_style(const std::string& name);
 inline const std::vector<std::string> kPageStyles = {"paper", "slides"};
 
-/// A line and its marker. Lines differ in colour, marker and dashes so that any two of these tell them apart.
+/// A line and its marker.
 struct LineStyle {
   std::string colour;     ///< "#rrggbb"
   Gnuplot dash;           ///< its dash type: "solid" or "(6,3)"
@@ -36,11 +36,11 @@ struct LineStyle {
 };
 
 /// The i-th style: the palette of Okabe and Ito, safe for colour-blind readers (without yellow, too light for a thin
-/// line on white), each colour with a filled marker. The next rounds of colours have dashed lines, so that 28 styles
-/// are distinct.
+/// line on white), each colour with a filled marker, black with a star. The next rounds of colours have dashed lines:
+/// any two of 28 styles differ in marker or dashes, so that they can be told apart in grey.
 LineStyle line_style(std::size_t index);
 
-/// The i-th style for an oracle, a method that cannot be run for real: hollow marker, thin dotted line.
+/// The i-th style for an oracle, a method that cannot be run for real: thin dotted line, hollow marker (black: a plus).
 LineStyle oracle_style(std::size_t index);
 
 /// Colours from the lowest to the highest value of a heat map: viridis, which is even in brightness, so that

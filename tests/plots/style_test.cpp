@@ -30,9 +30,17 @@ TEST(Style, ManyCurvesAreAllDistinct) {
   }
 }
 
-TEST(Style, NeighboursDifferWithoutColour) {
+TEST(Style, AnyTwoDifferInGrey) {
   for (std::size_t i = 0; i < kManyCurves; ++i)
-    EXPECT_NE(line_style(i).point_type, line_style(i + 1).point_type) << "in grey, " << i << " and the next look alike";
+    for (std::size_t j = 0; j < i; ++j)
+      EXPECT_FALSE(line_style(i).point_type == line_style(j).point_type &&
+                   line_style(i).dash.text() == line_style(j).dash.text())
+          << i << " and " << j << " look alike";
+}
+
+TEST(Style, TheOraclesOfOneRoundOfColoursDifferInGrey) {
+  for (std::size_t i = 0; i < 7; ++i)
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(oracle_style(i).point_type, oracle_style(j).point_type);
 }
 
 TEST(Style, EveryColourStandsOutOnWhite) {
