@@ -75,8 +75,8 @@ struct Axis {
   Scale scale = Scale::linear;
   bool whole_numbers = false;                 ///< tics at integers only
   std::optional<double> low = {}, high = {};  ///< shown values; default: from the data
-  /// Logarithmic and deficit: shown values below it are drawn at it. Default: none if logarithmic (0 is not drawn),
-  /// just below the least positive value if deficit.
+  /// Logarithmic and deficit: shown values below it are drawn at it. Default: none if logarithmic (0 is not drawn); if
+  /// deficit 1e-7, or a larger power of ten below the other values where some are smaller than 1e-7 (README.md).
   std::optional<double> floor = {};
 };
 
