@@ -7,15 +7,13 @@
 #include <thread>
 
 #include "analysis/run/manifest.h"
-#include "analysis/run/unit_queue.h"
+#include "analysis/run/patience.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 #include "dumps/base/utc_time.h"
 
 namespace attest {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr auto kTurnInterval = std::chrono::milliseconds(10);
 
@@ -29,7 +27,7 @@ ResultsFinish::ResultsFinish(const PreparedStudy& run, PartialResults& partial)
 
 ResultsFinish::Turn ResultsFinish::wait_for_turn(const std::atomic<bool>& stop, const Notice& notice) {
   if (locked_) return Turn::write;
-  Clock::time_point told = Clock::now();
+  Patience patience;
   for (; partial_.in_place(); std::this_thread::sleep_for(kTurnInterval)) {
     if (stop) throw Interrupted("interrupted");
     if (partial_.try_lock_results()) {
@@ -37,10 +35,8 @@ ResultsFinish::Turn ResultsFinish::wait_for_turn(const std::atomic<bool>& stop, 
       assembly_.write_to(run_.options.output, partial_.folder());
       return Turn::fill;
     }
-    const std::string holder = Clock::now() - told > UnitQueue::kPatience ? partial_.holder_of_results() : "";
-    if (holder.empty()) continue;
-    notice(fmt::format("waiting for {}, which writes '{}'", holder, run_.options.output));
-    told = Clock::now() + UnitQueue::kPatience;
+    const std::string holder = patience.whom_to_name([&] { return partial_.holder_of_results(); });
+    if (!holder.empty()) notice(fmt::format("waiting for {}, which writes '{}'", holder, run_.options.output));
   }
   return Turn::completed;
 }

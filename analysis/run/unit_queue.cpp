@@ -56,7 +56,7 @@ UnitQueue::Next UnitQueue::next(bool may_compute) {
     }
     if (const std::optional<Next> taken = take(*place, may_compute)) {
       const std::lock_guard lock(mutex_);
-      waiting_since_.reset();
+      patience_.reset();
       return *taken;
     }
     const std::lock_guard lock(mutex_);
@@ -69,14 +69,10 @@ UnitQueue::Next UnitQueue::next(bool may_compute) {
 }
 
 void UnitQueue::tell_for_whom(const UnitKey& unit) {
-  const auto now = std::chrono::steady_clock::now();
-  if (!waiting_since_) waiting_since_ = now;
-  if (!notice_ || now - *waiting_since_ < kPatience) return;
-  const std::string holder = partial_.holder(unit);
-  if (holder.empty()) return;
+  const std::string holder = patience_.whom_to_name([&] { return partial_.holder(unit); });
+  if (holder.empty() || !notice_) return;
   notice_(fmt::format("waiting for {}, which computes layer {} of sample {}; {} in all are with other processes",
                       holder, unit.layer, unit.sample + 1, others_.size()));
-  waiting_since_ = now + kPatience;
 }
 
 DeviceLock UnitQueue::device_lock(const std::string& identity, const std::string& device) const {

@@ -2,7 +2,6 @@
 // processes that have the folder of the study in common.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -14,6 +13,7 @@
 
 #include "analysis/results/partial_results.h"
 #include "analysis/run/device_lock.h"
+#include "analysis/run/patience.h"
 #include "analysis/study/study_plan.h"
 
 namespace attest {
@@ -42,11 +42,9 @@ class UnitQueue {
   enum class Files : std::uint8_t { written, none };
 
   /// The references must outlive this object. `skip_bad_layers`: a layer that an earlier run has left out is finished.
-  /// `notice` is told for whom this process waits, if it does so for more than kPatience.
+  /// `notice` is told for whom this process waits, as often as Patience says.
   UnitQueue(PartialResults& partial, const StudyPlan& plan, bool skip_bad_layers, Notice notice = {},
             Files files = Files::written);
-
-  static constexpr std::chrono::seconds kPatience{10};
 
   /// Of a caller that may not compute now: what others finish alone, else `wait`.
   Next next(bool may_compute = true);
@@ -80,7 +78,7 @@ class UnitQueue {
   std::deque<Place> others_;   ///< that other processes had when they were asked for, or that could not be loaded
   std::size_t to_load_ = 0;    ///< handed out as `stored`
   bool others_first_ = false;  ///< so that they are taken over as they appear, and little is left to do at the end
-  std::optional<std::chrono::steady_clock::time_point> waiting_since_;
+  Patience patience_;
 };
 
 }  // namespace attest
