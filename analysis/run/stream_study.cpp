@@ -2,7 +2,6 @@
 #include "analysis/run/stream_study.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,13 +16,15 @@
 #include "analysis/run/layer_handover.h"
 #include "analysis/run/unit_runner.h"
 #include "analysis/run/unit_store.h"
+#include "dumps/base/cgroup.h"
 #include "dumps/base/error.h"
 
 namespace attest {
 namespace {
 
 /// Number of layers of one pipeline in memory at a time: those that the LayerStudy accepts plus one that is being read.
-/// Fewer, but at least two, if those of all pipelines would take more than a quarter of the machine's memory.
+/// Fewer, but at least two, if those of all pipelines would take more than a quarter of the memory that this process
+/// may use.
 int layers_at_once(const StudyPlan& plan, std::span<const DumpReader> dumps, const LayerStudy& study,
                    std::size_t pipelines) {
   std::size_t largest = 1;
@@ -32,10 +33,8 @@ int layers_at_once(const StudyPlan& plan, std::span<const DumpReader> dumps, con
         dumps[unit.dump].layer_info(plan.places[unit.dump][unit.sample].index, unit.layer).bytes();
     largest = std::max(largest, static_cast<std::size_t>(bytes));
   }
-  const auto memory =
-      static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
   const auto wanted = static_cast<std::size_t>(study.max_submitted()) + 1;
-  return std::max(2, static_cast<int>(std::min(memory / 4 / pipelines / largest, wanted)));
+  return std::max(2, static_cast<int>(std::min<std::size_t>(available_memory() / 4 / pipelines / largest, wanted)));
 }
 
 /// The first error of several pipelines.

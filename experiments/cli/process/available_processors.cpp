@@ -7,16 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
-#include <limits>
 #include <memory>
-#include <string>
-#include <string_view>
 
 namespace attest {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// Processors of the affinity mask. The kernel refuses a mask that is smaller than its own, with 1024 processors and
 /// more.
@@ -32,29 +28,18 @@ int scheduled_processors() {
 }
 
 /// "200000 100000": microseconds of processors in each period; "max 100000" without a limit.
-int processors_of(const fs::path& cpu_max) {
+double processors_in(const std::filesystem::path& cpu_max) {
   double quota = 0, period = 0;
   std::ifstream(cpu_max) >> quota >> period;
-  return quota > 0 && period > 0 ? static_cast<int>(std::min(std::ceil(quota / period), 1e6)) : 0;
+  return quota > 0 && period > 0 ? std::min(std::ceil(quota / period), 1e6) : 0;
 }
 
 }  // namespace
 
-int cpu_quota(const fs::path& cgroup_list, const fs::path& root) {
-  constexpr std::string_view kVersion2 = "0::/";
-  std::ifstream lines(cgroup_list);
-  fs::path group;
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with(kVersion2)) group = line.substr(kVersion2.size());
-  int least = std::numeric_limits<int>::max();
-  for (;; group = group.parent_path()) {
-    if (const int quota = processors_of(root / group / "cpu.max"); quota > 0) least = std::min(least, quota);
-    if (group == group.parent_path()) return least == std::numeric_limits<int>::max() ? 0 : least;
-  }
-}
+int cpu_quota(const CgroupPlace& place) { return static_cast<int>(cgroup_limit("cpu.max", processors_in, place)); }
 
 int available_processors() {
-  const int quota = cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup"), scheduled = scheduled_processors();
+  const int quota = cpu_quota(), scheduled = scheduled_processors();
   return std::max(1, quota > 0 ? std::min(quota, scheduled) : scheduled);
 }
 

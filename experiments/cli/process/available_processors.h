@@ -1,15 +1,15 @@
 // How many processors this process may use: fewer than the machine has under taskset, a batch system or a container.
 #pragma once
 
-#include <filesystem>
+#include "dumps/base/cgroup.h"
 
 namespace attest {
 
 /// Those that the scheduler may give to this process, at most as many as the CPU quota of its cgroup; at least 1.
 int available_processors();
 
-/// The CPU quota of a process in processors, rounded up: the least of its cgroup (version 2) and of those above. 0 if
-/// there is none. `cgroup_list`: /proc/self/cgroup; `root`: /sys/fs/cgroup.
-int cpu_quota(const std::filesystem::path& cgroup_list, const std::filesystem::path& root);
+/// The CPU quota of a process in processors, rounded up: the least of its cgroup and of those above. 0 if there is
+/// none.
+int cpu_quota(const CgroupPlace& place = {});
 
 }  // namespace attest

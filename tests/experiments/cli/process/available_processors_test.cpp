@@ -13,7 +13,7 @@ namespace {
 
 class CpuQuota : public testing::Test {
  protected:
-  int quota() const { return cpu_quota(root_.file("list"), root_.path()); }
+  int quota() const { return cpu_quota({.list = root_.file("list"), .root = root_.path()}); }
 
   const ScratchFolder root_;
 };
