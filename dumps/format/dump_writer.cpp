@@ -116,27 +116,32 @@ struct DumpWriter::State {
 
   template <class T, class Owner>
   void write_array(const Handle& group, const std::string& object, const Owner& owner, std::string_view name,
-                   std::span<const T> values, ElementType type) const {
+                   std::span<const T> values, ElementType type, std::span<const double> scales) const {
     const auto fields = fields_of(owner);
     const auto field = std::ranges::find(fields, name, &Field<Owner>::name);
     require(field != fields.end() && std::holds_alternative<OnDemand>(field->place), "no such array");
-    const bool any_type = std::is_same_v<T, float> && *field->type == '\0';
-    require(any_type || (type == ElementType::float32 &&
-                         field->type == std::string_view(std::is_integral_v<T> ? "int32" : "float32")),
-            "no such array of this type");
-    const std::vector<std::int64_t> sizes = axes().sizes(field->shape);
+    const std::string_view found = std::is_integral_v<T> ? "int32" : name_of(type);
+    require(field->type == found || (std::is_same_v<T, float> && *field->type == '\0'), "no such array of this type");
+    require(scales.empty() || name == kOutputGradient, "scales of an array that has none");
+    if (field->fault != nullptr)
+      if (const std::string fault = field->fault(owner); !fault.empty())
+        throw UsageError(fmt::format("{}/{}: {}", object, name, fault));
+    Axes known = axes();
+    known.at("A") = std::ssize(scales);
+    const std::vector<std::int64_t> sizes = known.sizes(field->shape);
     const Extent shape(sizes.begin(), sizes.end());
     const hsize_t expected = std::accumulate(shape.begin(), shape.end(), hsize_t{1}, std::multiplies<>());
     if (values.size() != expected)
       throw UsageError(fmt::format("{}/{}: has {} values, expected {} ({})", object, name, values.size(), expected,
                                    Axes::meaning(field->shape)));
     if constexpr (std::is_same_v<T, float>)
-      if (any_type) {
+      if (field->type != std::string_view("float32")) {
         std::vector<std::byte> stored(values.size() * size_of(type));
         convert_from_float(type, values.data(), values.size(), stored.data());
         const Handle elements = make_type(type);
         const Handle data = file.create_dataset(group, field->name, elements.get(), shape, {.written_whole = true});
         file.write_block(data, Extent(shape.size(), 0), shape, elements.get(), stored.data());
+        if (!scales.empty()) file.write_attribute(data, "scales", scales);
         return;
       }
     file.write_dataset<T>(group, field->name, values, shape);
@@ -212,17 +217,22 @@ void DumpWriter::write_v(int kv_head, std::int64_t first, std::int64_t count, co
 }
 
 template <class T>
-void DumpWriter::write_array(std::string_view name, std::span<const T> values, ElementType type) {
+void DumpWriter::write_array(std::string_view name, std::span<const T> values, ElementType type,
+                             std::span<const double> scales) {
   State& s = *state_;
   require(static_cast<bool>(s.sample_group), "an array before begin_sample");
-  if (s.layer_group)
-    s.write_array(s.layer_group, s.layer_object, s.layer, name, values, type);
-  else
-    s.write_array(s.sample_group, s.sample_object(), s.sample, name, values, type);
+  if (s.layer_group) {
+    s.layer.arrays = {std::string(name)};
+    s.layer.gradient_scales.assign(scales.begin(), scales.end());
+    s.write_array(s.layer_group, s.layer_object, s.layer, name, values, type, scales);
+  } else {
+    s.write_array(s.sample_group, s.sample_object(), s.sample, name, values, type, scales);
+  }
 }
 
-template void DumpWriter::write_array(std::string_view, std::span<const std::int32_t>, ElementType);
-template void DumpWriter::write_array(std::string_view, std::span<const float>, ElementType);
+template void DumpWriter::write_array(std::string_view, std::span<const std::int32_t>, ElementType,
+                                      std::span<const double>);
+template void DumpWriter::write_array(std::string_view, std::span<const float>, ElementType, std::span<const double>);
 
 void DumpWriter::finish() {
   State& s = *state_;

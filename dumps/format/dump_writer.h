@@ -45,10 +45,11 @@ class DumpWriter {
   void write_v(int kv_head, std::int64_t first, std::int64_t count, const std::byte* values);
 
   /// Writes an optional array that readers read on demand (dump_fields.h): of the layer that was begun, else of the
-  /// sample. output_gradient is not among them: only capture writes it. T is std::int32_t or float, as the format says
-  /// for `name`. `type` is for an array of any element type, whose values are rounded to it.
+  /// sample. T is std::int32_t or float, as the format says for `name`. Values are rounded to `type`: for an array of
+  /// any element type, and float16 for output_gradient, which alone has `scales`.
   template <class T>
-  void write_array(std::string_view name, std::span<const T> values, ElementType type = ElementType::float32);
+  void write_array(std::string_view name, std::span<const T> values, ElementType type = ElementType::float32,
+                   std::span<const double> scales = {});
 
   /// Completes the file and gives it its name.
   void finish();

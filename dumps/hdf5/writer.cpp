@@ -102,6 +102,11 @@ void FileWriter::write_attribute(const Handle& at, const char* name, const std::
   write_raw_attribute(at, name, string_type_.get(), {texts.size()}, pointers(texts).data());
 }
 
+void FileWriter::write_attribute(const Handle& at, const char* name, std::span<const double> values) const {
+  const Lock lock;
+  write_raw_attribute(at, name, element_type<double>(), {values.size()}, values.data());
+}
+
 void FileWriter::write_attribute(const Handle& at, const char* name, double value) const {
   const Lock lock;
   write_raw_attribute(at, name, element_type<double>(), {}, &value);

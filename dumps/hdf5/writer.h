@@ -85,8 +85,9 @@ class FileWriter {
   void write_attribute(const Handle& at, const char* name, std::integral auto value) const {
     write_integer(at, name, static_cast<std::int64_t>(value));
   }
-  /// A list of strings.
+  /// A list of strings, or of float64.
   void write_attribute(const Handle& at, const char* name, const std::vector<std::string>& texts) const;
+  void write_attribute(const Handle& at, const char* name, std::span<const double> values) const;
 
   Handle create_dataset(const Handle& at, const std::string& name, hid_t type, const Extent& extent,
                         const DatasetLayout& layout = {}) const;

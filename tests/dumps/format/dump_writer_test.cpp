@@ -232,8 +232,9 @@ TEST_F(DumpWriterTest, LearnedSinksOfALayerAreReadBack) {
   EXPECT_THAT(layer.sinks, ::testing::IsEmpty()) << "not those of the layer read before";
 }
 
-TEST_F(DumpWriterTest, HeadGradientsOfALayerAreReadBack) {
-  std::vector<float> gradient(3 * 6);
+TEST_F(DumpWriterTest, GradientsOfALayerAreReadBack) {
+  std::vector<float> gradient(3 * 6), output_gradient(2 * 3 * 6 * 5);
+  std::iota(output_gradient.begin(), output_gradient.end(), -7.25f);
   std::iota(gradient.begin(), gradient.end(), 0.0f);
   const std::vector<std::byte> values(40 * 6 * 8 * 4);
   SampleInfo sample = small_samples()[0];
@@ -250,6 +251,21 @@ TEST_F(DumpWriterTest, HeadGradientsOfALayerAreReadBack) {
   EXPECT_THAT(message(std::vector<float>(18, -1)),
               HasSubstr("/head_gradient: entry 0 is -1, expected a finite number, 0 or above"));
   writer.begin_layer(0, {.head_gradient = gradient});
+  const auto write_gradient = [&](std::size_t count, std::vector<double> scales, ElementType type) {
+    writer.write_array<float>("output_gradient", std::span(output_gradient).first(count), type, scales);
+  };
+  const auto gradient_message = [&](std::size_t count, std::vector<double> scales) {
+    return message_of<UsageError>([&] { write_gradient(count, std::move(scales), ElementType::float16); });
+  };
+  EXPECT_THAT(gradient_message(90, {}),
+              HasSubstr("/output_gradient: is empty, expected the gradients of at least one"));
+  EXPECT_THAT(gradient_message(180, {0.5, 2}),
+              HasSubstr("entry 1 of attribute 'scales' is 2, expected numbers from 0"));
+  EXPECT_THAT(gradient_message(90, {0.5, 1}), HasSubstr("has 90 values, expected 180 (scales, query positions, "));
+  EXPECT_THROW(write_gradient(180, {0.5, 1}, ElementType::bfloat16), std::logic_error);
+  EXPECT_THROW(writer.write_array<float>("output", std::vector<float>(90), ElementType::float16, std::vector{1.0}),
+               std::logic_error);
+  write_gradient(180, {0.5, 1}, ElementType::float16);
   writer.write_q(0, 3, values.data());
   for (int head = 0; head < 2; ++head) {
     writer.write_k(head, 0, 40, values.data());
@@ -260,6 +276,8 @@ TEST_F(DumpWriterTest, HeadGradientsOfALayerAreReadBack) {
   AttentionLayer layer;
   ASSERT_TRUE(reader.read_layer(0, 0, layer));
   EXPECT_EQ(layer.head_gradient, gradient);
+  EXPECT_EQ(reader.read_array<float>(0, 0, "output_gradient"), output_gradient) << "float16 holds these numbers";
+  EXPECT_THAT(reader.layer_info(0, 0).gradient_scales, ::testing::ElementsAre(0.5, 1));
   EXPECT_THAT(reader.info().samples[0].margin, ::testing::ElementsAre(-1, 0, 2.5));
   EXPECT_THAT(reader.read_array<std::int32_t>(0, "answer_token"), ::testing::ElementsAre(7, 8, 9));
 }
