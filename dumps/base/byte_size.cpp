@@ -24,12 +24,13 @@ std::optional<std::uint64_t> parse_byte_size(std::string_view text) {
 }
 
 std::string byte_size_text(double bytes) {
-  if (bytes < 1024) return fmt::format("{:.0f} B", bytes);
+  constexpr double kPrinted1024 = 1023.5, kPrinted1024Point0 = 1023.95;  // as much as that in the next unit
+  if (bytes < kPrinted1024) return fmt::format("{:.0f} B", bytes);
   const char* unit = "";
   for (const char* next : {"KiB", "MiB", "GiB", "TiB", "PiB"}) {
-    if (bytes < 1024) break;
     bytes /= 1024;
     unit = next;
+    if (bytes < kPrinted1024Point0) break;
   }
   return fmt::format("{:.1f} {}", bytes, unit);
 }

@@ -18,6 +18,9 @@ TEST(ByteSize, IsParsed) {
 TEST(ByteSize, IsPrinted) {
   EXPECT_EQ(byte_size_text(512), "512 B");
   EXPECT_EQ(byte_size_text(0x1p30 * 13), "13.0 GiB");
+  EXPECT_EQ(byte_size_text(1023.94 * 1024), "1023.9 KiB");
+  EXPECT_EQ(byte_size_text(1023.96 * 1024), "1.0 MiB") << "by the rounded number";
+  EXPECT_EQ(byte_size_text(1023.6), "1.0 KiB");
   EXPECT_EQ(byte_size_text(0x1p60), "1024.0 PiB");
 }
 
