@@ -17,9 +17,11 @@ template <class Language>
 class Code {
  public:
   Code() = default;
-  /// A literal of this program.
+  /// A literal of this program, and no buffer that is filled while it runs.
   template <std::size_t n>
   Code(const char (&literal)[n]) : text_(literal) {}
+  template <std::size_t n>
+  Code(char (&buffer)[n]) = delete;
 
   /// For the functions of the language alone. `text` is fit for it.
   static Code fit(std::string text) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <type_traits>
 
 #include "plots/gnuplot.h"
 #include "plots/page/page.h"
@@ -14,6 +15,9 @@
 
 namespace attest {
 namespace {
+
+static_assert(std::is_convertible_v<const char (&)[8], Html>);
+static_assert(!std::is_convertible_v<char (&)[8], Html>, "a buffer may hold text that is not fit");
 
 TEST(Gnuplot, TextWithoutASingleQuoteStandsInSingleQuotes) {
   EXPECT_EQ(gnuplot_text("`id` \"x\" \\n").text(), "'`id` \"x\" \\n'");
