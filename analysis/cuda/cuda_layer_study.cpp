@@ -1,16 +1,14 @@
-// The study of one layer on a CUDA device. A layer is copied to the device while the layer before it is computed; of
-// one that arrives in its store, the heads that are there are computed while others are read. The host waits for the
-// device when results are collected, and where it is several chunks ahead.
+// The study of one layer on a CUDA device. A layer is copied to the device while the layer before it is computed
+// (cuda_layer_input.h). The host waits for the device when results are collected, and where it is several chunks ahead.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <deque>
 
 #include "analysis/cuda/cuda_chunk_study.h"
+#include "analysis/cuda/cuda_layer_input.h"
 #include "analysis/cuda/cuda_layer_memory.h"
 #include "analysis/cuda/cuda_layer_plan.h"
-#include "analysis/cuda/cuda_layer_store.h"
 #include "analysis/cuda/cuda_overflow.h"
 #include "analysis/cuda/cuda_results.h"
 #include "analysis/layer/layer_amax.h"
@@ -18,7 +16,6 @@
 #include "analysis/metrics/output_fidelity.h"
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
-#include "dumps/kv_source.h"
 #include "kernels/device/page_locked_memory.h"
 #include "kernels/device/stage_clock.h"
 #include "kernels/device/stream.h"
@@ -27,10 +24,6 @@ namespace attest {
 namespace {
 
 constexpr std::size_t kChunksAhead = 4;  // enqueued and not finished
-// Keys and values that are computed while the rest of their layer arrives: less does not fill the device. With 256 MiB,
-// two layers of 256K tokens and 4 queries kept an H200 busy for 0.151 s, with all at once for 0.083 s.
-constexpr std::size_t kMinArrived = std::size_t{1} << 30;
-constexpr std::chrono::milliseconds kArrivalWait{20};  // before it looks for an interruption
 // Per row: sums of squared centred ranks, n^3 / 3, stay below 2^63.
 constexpr std::int64_t kMaxTokens = 3'000'000;
 
@@ -73,10 +66,11 @@ class CudaLayerStudy final : public LayerStudy {
         device_(device),
         name_(properties.name),
         identity_(digits(properties.uuid)),
-        multiprocessors_(properties.multiProcessorCount),
-        memory_(memory_of(memory, properties), study.selectors.size() > 1) {
+        needs_amax_(std::ranges::any_of(study.selectors, [](const auto& s) { return s.selector->needs_amax(); })),
+        memory_(memory_of(memory, properties), study.selectors.size() > 1),
+        input_(device, properties.multiProcessorCount, needs_amax_, memory_, computing_,
+               [this] { throw_if_stopped(); }) {
     for (const StudySelector& s : study.selectors) selectors_.push_back(s.selector->cuda_code());
-    needs_amax_ = std::ranges::any_of(study.selectors, [](const auto& s) { return s.selector->needs_amax(); });
   }
   ~CudaLayerStudy() override {
     ATTEST_CUDA_QUIET(cudaSetDevice(device_));  // that of the calling thread may be another
@@ -122,8 +116,7 @@ class CudaLayerStudy final : public LayerStudy {
   std::pmr::memory_resource* layer_memory() override { return page_locked_memory(device_); }
   std::shared_ptr<LayerStore> make_layer_store() override {
     ATTEST_CUDA(cudaSetDevice(device_));
-    if (!ring_) ring_ = std::make_shared<CudaPieceRing>(device_);
-    return std::make_shared<CudaLayerStore>(device_, ring_, memory_.stores());
+    return input_.make_layer_store();
   }
   /// With two H200 and 46 GB of buffers on each, freeing these first took 0.04 to 0.1 s more.
   bool end_device() override {
@@ -135,12 +128,7 @@ class CudaLayerStudy final : public LayerStudy {
   std::string device() const override { return name_ + " (cuda:" + std::to_string(device_) + ")"; }
   std::vector<StageTime> stage_times() const override {
     std::vector<StageTime> times = times_;
-    if (!ring_) return times;
-    const StageTime copies = ring_->time();
-    const auto found = std::ranges::find(times, copies.name, &StageTime::name);
-    if (found == times.end()) return times;  // no layer was collected
-    found->seconds += copies.seconds;
-    found->bytes += copies.bytes;
+    input_.add_copies_to(times);
     return times;
   }
 
@@ -158,7 +146,7 @@ class CudaLayerStudy final : public LayerStudy {
 
   /// Waits for the device and drops all submitted layers.
   void abandon() noexcept {
-    ATTEST_CUDA_QUIET(cudaStreamSynchronize(copying_));
+    ATTEST_CUDA_QUIET(cudaStreamSynchronize(input_.copying()));
     ATTEST_CUDA_QUIET(cudaStreamSynchronize(computing_));
     ATTEST_CUDA_QUIET(cudaStreamSynchronize(computing_beside_));
     submitted_.clear();
@@ -181,67 +169,19 @@ class CudaLayerStudy final : public LayerStudy {
   }
 
   void enqueue_ranges(const AttentionLayer& layer, Job& job) {
-    const std::vector<KvHeadRange> ranges = head_ranges(layer);
+    const std::vector<KvHeadRange> ranges = input_.ranges(layer, submitted_.empty());
     float* amax = amax_memory(layer, job);
     if (amax != nullptr && ranges.size() > 1) upload_amax(layer, amax);
-    for (const KvHeadRange& heads : ranges) {
-      InputSlot& slot = memory_.next_slot();
-      copy(layer, heads, slot, job);
-      enqueue_heads(layer, {.q = slot.q.data(), .k = slot.k.data(), .v = slot.v.data(), .heads = heads}, amax,
-                    ranges.size() == 1, job);
-      slot.free.record(computing_);
-    }
+    for (const KvHeadRange& heads : ranges)
+      input_.copy(layer, heads, job.copy_clock,
+                  [&](const DeviceInputs& part) { enqueue_heads(layer, part, amax, ranges.size() == 1, job); });
   }
 
-  /// Heads that have arrived are computed together: at least kMinArrived bytes of them, and all at once if the
-  /// largest magnitudes of the whole layer are asked for.
+  /// All heads at once if the largest magnitudes of the whole layer are asked for.
   void enqueue_stored(const AttentionLayer& layer, Job& job) {
-    const auto& store = dynamic_cast<const CudaLayerStore&>(*layer.store);
-    const LayerBytes bytes(layer);
-    const std::size_t k = bytes.k, v = bytes.v;
-    const int all = layer.shape.num_kv_heads,
-              minimum = needs_amax_
-                            ? all
-                            : std::min(static_cast<int>(std::min<std::size_t>((kMinArrived - 1) / (k + v) + 1, all)),
-                                       heads_at_once(layer));
-    memory_.size_for(layer, 0, (kLayersSubmitted + 1) * static_cast<std::size_t>(all) * (k + v), submitted_.empty(),
-                     computing_);
-    float* amax = amax_memory(layer, job);
-    InputSlot& slot = memory_.next_slot();
-    copy(layer, {}, slot, job);
-    for (int first = 0; first < all;) {
-      const int wanted = std::min(all, first + minimum), arrived = wait_for_heads(store, wanted);
-      if (arrived < wanted) break;  // no more come: the results mean nothing
-      store.make_wait(computing_);
-      const auto before = static_cast<std::size_t>(first);
-      enqueue_heads(layer,
-                    {.q = slot.q.data(),
-                     .k = store.keys() + before * k,
-                     .v = store.values() + before * v,
-                     .heads = {first, arrived - first}},
-                    amax, true, job);
-      first = arrived;
-    }
-    slot.free.record(computing_);
-  }
-
-  /// While a part of a layer that the device waits for is computed, the rest is copied. A part has a row for every
-  /// multiprocessor: many kernels have a thread block for each row.
-  int heads_at_once(const AttentionLayer& layer) const {
-    const int all = layer.shape.num_kv_heads;
-    const std::int64_t rows = layer.num_queries() * layer.shape.group();  // of a KV head
-    if (needs_amax_ || !submitted_.empty() || rows == 0) return all;
-    const auto filling = static_cast<int>(std::min<std::int64_t>((multiprocessors_ + rows - 1) / rows, all));
-    return std::max((all + 1) / 2, filling);
-  }
-
-  /// The number of heads that have arrived, at least so many unless no more come.
-  int wait_for_heads(const CudaLayerStore& store, int heads) const {
-    for (;;) {
-      throw_if_stopped();
-      const KvArrival::State state = store.arrival.wait(heads, kArrivalWait);
-      if (state.heads >= heads || state.ended) return state.heads;
-    }
+    input_.take_stored(layer, submitted_.empty(), job.copy_clock, [&](const DeviceInputs& part) {
+      enqueue_heads(layer, part, amax_memory(layer, job), true, job);
+    });
   }
 
   /// [2, KV heads], or null if nobody asks.
@@ -268,46 +208,6 @@ class CudaLayerStudy final : public LayerStudy {
     std::vector<float> both = of_layer.keys;
     both.insert(both.end(), of_layer.values.begin(), of_layer.values.end());
     ATTEST_CUDA(cudaMemcpyAsync(to, both.data(), both.size() * sizeof(float), cudaMemcpyHostToDevice, computing_));
-  }
-
-  /// Ranges of KV heads whose keys and values fit in an input slot. All heads form one range if they fit.
-  std::vector<KvHeadRange> head_ranges(const AttentionLayer& layer) {
-    const AttentionShape& shape = layer.shape;
-    const int fit = memory_.heads_per_slot(layer);
-    memory_.size_for(layer, fit, 0, submitted_.empty(), computing_);
-    const int at_once = std::min(fit, heads_at_once(layer));
-    std::vector<KvHeadRange> ranges;
-    for (int first = 0; first < shape.num_kv_heads; first += at_once)
-      ranges.push_back({first, std::min(at_once, shape.num_kv_heads - first)});
-    return ranges;
-  }
-
-  /// No heads: the queries alone. Keys and values of a layer with a source are read here.
-  void copy(const AttentionLayer& layer, const KvHeadRange& heads, InputSlot& slot, Job& job) {
-    const auto [q, k, v] = LayerBytes(layer);
-    const auto first = static_cast<std::size_t>(heads.first), count = static_cast<std::size_t>(heads.count);
-    slot.free.make_wait(copying_);
-    const std::size_t in_memory = layer.source ? 0 : count;
-    {
-      const StageClock::Stage stage(job.copy_clock, std::string(kHostCopyStage), copying_,
-                                    static_cast<double>(q + in_memory * (k + v)));
-      const auto enqueue = [this](DeviceBuffer& to, const std::byte* from, std::size_t bytes) {
-        if (bytes > 0) ATTEST_CUDA(cudaMemcpyAsync(to.data(), from, bytes, cudaMemcpyHostToDevice, copying_));
-      };
-      enqueue(slot.q, layer.q.data(), q);
-      enqueue(slot.k, layer.k.data() + first * k, in_memory * k);
-      enqueue(slot.v, layer.v.data() + first * v, in_memory * v);
-    }
-    slot.copied.record(copying_);
-    slot.copied.make_wait(computing_);
-    if (!layer.source) return;
-    ring_->wait_for(slot.free);
-    layer.source->read(heads.first, heads.count,
-                       [&](KvTensor tensor, std::size_t offset, std::size_t bytes, const LayerStore::Fill& fill) {
-                         throw_if_stopped();
-                         ring_->copy((tensor == KvTensor::k ? slot.k : slot.v).data() + offset, bytes, fill);
-                       });
-    ring_->make_wait(computing_);
   }
 
   /// Limits how far the host runs ahead of the device, so that a layer of many chunks can be interrupted.
@@ -348,12 +248,11 @@ class CudaLayerStudy final : public LayerStudy {
   const int threads_;
   const int device_;
   const std::string name_, identity_;
-  const int multiprocessors_;
-  std::shared_ptr<CudaPieceRing> ring_;  // made with the first store
-  bool needs_amax_ = false;
+  const bool needs_amax_;
   std::vector<std::shared_ptr<const CudaSelector>> selectors_;
   CudaLayerMemory memory_;
-  CudaStream copying_, computing_, computing_beside_;
+  CudaStream computing_, computing_beside_;
+  CudaLayerInput input_;
   CudaLane lane_{memory_.second_scratch(), computing_beside_, CudaEvent(), CudaEvent()};
   std::array<CudaEvent, kChunksAhead> chunks_done_;
   std::size_t next_chunk_ = 0;
