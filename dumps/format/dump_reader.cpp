@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -15,14 +14,15 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
+#include "dumps/format/decoded_values.h"
 #include "dumps/format/dump_fields.h"
 #include "dumps/format/dump_metadata.h"
 #include "dumps/format/kv_pieces.h"
 #include "dumps/format/memory_bound.h"
 #include "dumps/format/tensor_slices.h"
 #include "dumps/format/value_check.h"
-#include "dumps/hdf5/dataset.h"
 #include "dumps/hdf5/guarded_child.h"
+#include "dumps/hdf5/node.h"
 
 namespace attest {
 namespace {
@@ -45,11 +45,6 @@ DumpMetadata read_metadata(const InputFile& file) {
   }
 }
 
-[[noreturn]] void fail_changed(const std::string& file, const std::string& object,
-                               std::string_view how = "ends early") {
-  throw InputError(fmt::format("{}: {}: {}, the file has changed since it was opened", file, object, how));
-}
-
 }  // namespace
 
 struct DumpReader::State {
@@ -57,41 +52,6 @@ struct DumpReader::State {
       : allowed_memory(allowed), file(path), metadata(read_metadata(file)) {}
 
   const LayerInfo& layer_info(std::size_t sample, int layer) const { return metadata.layers.at(sample).at(layer); }
-
-  /// A data set of a group: its element type, its size, and what takes its bytes from the child and returns how many
-  /// came.
-  struct Target {
-    const char* name;
-    ElementType type;
-    std::size_t bytes;
-    std::function<std::size_t(ChildInput&)> receive;
-  };
-  static Target target(const char* name, ElementType type, std::span<std::byte> to) {
-    return {name, type, to.size(), [to](ChildInput& input) { return input.read(to); }};
-  }
-
-  /// Decodes data sets in a child and passes their bytes on as they arrive.
-  void read_decoded(const std::string& group_path, std::span<const Target> targets) const {
-    const std::string& path = file.path();
-    std::size_t expected = 0;
-    std::size_t received = 0;
-    for (const Target& target : targets) expected += target.bytes;
-    run_in_guarded_child(
-        path, value_limits(file.stored_bytes(), expected),
-        [&](ChildOutput& output) {
-          const hdf5::Group group = hdf5::open_group(file, group_path);
-          for (const Target& target : targets) {
-            const hdf5::Dataset data(group.open(target.name));
-            if (data.location().bytes != target.bytes || data.element_type() != target.type)
-              fail_changed(path, data.path(), "has another size or element type");
-            data.read_slabs([&](std::span<const std::byte> slab) { output.write(slab); });
-          }
-        },
-        [&](ChildInput& input) {
-          for (const Target& target : targets) received += target.receive(input);
-        });
-    if (received != expected) fail_changed(path, group_path);
-  }
 
   /// The array `name` of a sample or layer.
   template <class T, class Owner>
@@ -107,9 +67,9 @@ struct DumpReader::State {
     std::size_t count = 1;
     for (const std::int64_t size : axes.sizes(field->shape)) count *= static_cast<std::size_t>(size);
     if constexpr (kIntegers)
-      return read_integers<T>(group_path, field->name, count);
+      return read_integers(file, allowed_memory, group_path, field->name, count);
     else
-      return read_reals(group_path, field->name, *reals, count);
+      return read_reals(file, allowed_memory, group_path, field->name, *reals, count);
   }
 
   /// Of the elements of an array; `type` is the one in the format's tables.
@@ -120,46 +80,6 @@ struct DumpReader::State {
     if constexpr (requires { owner.output_type; })
       if (type.empty()) return owner.output_type;
     return std::nullopt;
-  }
-
-  /// `type`: of the elements in the file; narrower ones become float exactly.
-  std::vector<float> read_reals(const std::string& group_path, const char* name, ElementType type,
-                                std::size_t count) const {
-    const std::size_t beside = type == ElementType::float32 ? 0 : count * size_of(type);
-    check_memory_bound(file, group_path + "/" + name, count * sizeof(float) + beside, allowed_memory);
-    std::vector<float> values(count);
-    std::vector<std::byte> elements(beside);
-    const Target all = target(name, type, beside > 0 ? std::span(elements) : std::as_writable_bytes(std::span(values)));
-    read_decoded(group_path, std::span(&all, 1));
-    if (beside > 0) convert_to_float(type, elements.data(), count, values.data());
-    return values;
-  }
-
-  /// HDF5 reads integers of any width as 64 bits.
-  template <class T>
-  std::vector<T> read_integers(const std::string& group_path, const char* name, std::size_t count) const {
-    const std::string object = group_path + "/" + name;
-    check_memory_bound(file, object, count * (sizeof(T) + sizeof(std::int64_t)), allowed_memory);
-    std::vector<T> values(count);
-    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(values));
-    std::size_t received = 0;
-    run_in_guarded_child(
-        file.path(), value_limits(file.stored_bytes(), bytes.size()),
-        [&](ChildOutput& output) {
-          const auto wide = hdf5::Dataset(hdf5::open_group(file, group_path).open(name)).read_integers();
-          if (wide.size() != count) fail_changed(file.path(), object, "has another size");
-          std::vector<T> narrow(wide.size());
-          for (std::size_t i = 0; i < wide.size(); ++i) {
-            narrow[i] = static_cast<T>(wide[i]);
-            if (narrow[i] != wide[i])
-              throw InputError(fmt::format("{}: {}: entry {} is {}, expected {} to {}", file.path(), object, i, wide[i],
-                                           std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
-          }
-          output.write(std::as_bytes(std::span(narrow)));
-        },
-        [&](ChildInput& input) { received = input.read(bytes); });
-    if (received != bytes.size()) fail_changed(file.path(), object);
-    return values;
   }
 
   std::string layer_path(std::size_t sample, int layer) const {
@@ -195,15 +115,15 @@ struct DumpReader::State {
   bool read_buffers(std::size_t sample, int layer, std::span<const Tensor> tensors, const Workers& threads,
                     const BlockObserver& observe) const {
     const ElementType type = layer_info(sample, layer).element_type;
-    std::vector<Target> decoded;
+    std::vector<DecodedTarget> decoded;
     std::vector<TensorSlice> slices;
     for (const Tensor& tensor : tensors) {
       tensor.buffer.resize(tensor.location.bytes);
       const std::span bytes(tensor.buffer.data(), tensor.location.bytes);
-      if (tensor.location.file_offset < 0) decoded.push_back(target(tensor.name, type, bytes));
+      if (tensor.location.file_offset < 0) decoded.push_back(decoded_target(tensor.name, type, bytes));
       add_slices(tensor.location.file_offset, bytes, slices);
     }
-    if (!decoded.empty()) read_decoded(layer_path(sample, layer), decoded);
+    if (!decoded.empty()) read_decoded(file, layer_path(sample, layer), decoded);
     const std::size_t element_bytes = size_of(type);
     std::atomic<bool> finite{true};
     threads.run(slices.size(), [&](int, std::size_t i) {
@@ -241,14 +161,14 @@ struct DumpReader::State {
         });
       return received;
     };
-    std::vector<Target> decoded;
+    std::vector<DecodedTarget> decoded;
     for (const auto& [name, tensor, location] :
          {std::tuple("k", KvTensor::k, &stored.k), std::tuple("v", KvTensor::v, &stored.v)})
       if (location->file_offset < 0)
         decoded.push_back({name, type, location->bytes, [&receive, tensor, bytes = location->bytes](ChildInput& input) {
                              return receive(input, tensor, bytes);
                            }});
-    if (!decoded.empty()) read_decoded(layer_path(sample, layer), decoded);
+    if (!decoded.empty()) read_decoded(file, layer_path(sample, layer), decoded);
     const std::vector<KvPiece> pieces = kv_pieces(stored.k, stored.v, metadata.info.shape.num_kv_heads);
     threads.run(pieces.size(), [&](int, std::size_t i) {
       const std::int64_t offset = (pieces[i].tensor == KvTensor::k ? stored.k : stored.v).file_offset;
