@@ -1,4 +1,4 @@
-// run_in_guarded_child: fork, resource limits, and a shared page for the child's error.
+// run_in_guarded_child: fork, limits, and pipes.
 #include "dumps/hdf5/guarded_child.h"
 
 #include <fcntl.h>
@@ -12,8 +12,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <new>
 #include <optional>
@@ -23,26 +21,11 @@
 #include "dumps/base/error.h"
 #include "dumps/base/file_descriptor.h"
 #include "dumps/base/machine_limits.h"
-#include "dumps/base/printable.h"
+#include "dumps/hdf5/child_report.h"
 #include "dumps/hdf5/handle.h"
 
 namespace attest {
 namespace {
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
-/// A page shared with the parent: holds the child's error, and what it was reading even if it crashes.
-struct ChildReport {
-  char object[1024];
-  char error[3071];
-  std::uint8_t little_memory;  ///< not 0: a limit of the session leaves less than the child should have
-};
-
-/// For the parent: the file may have damaged the memory of the child, whose text may then have no end.
-template <std::size_t N>
-std::string text_of(const char (&written)[N]) {
-  return printable({written, ::strnlen(written, N)});
-}
 
 template <std::size_t N>
 void copy_text(char (&target)[N], std::string_view text) {
@@ -53,13 +36,6 @@ void copy_text(char (&target)[N], std::string_view text) {
 
 ChildReport* child_report = nullptr;  // set in a child only
 bool no_children = false;
-
-enum ExitCode : int {
-  kDone = 0,
-  kReported = 42,
-  kLimitReported = 43,
-  kMemoryReported = 44  ///< an error that too little memory explains
-};                      // not 1, which sanitizers and abort handlers use
 
 [[noreturn]] void throw_system_error(const char* call) {
   throw std::system_error(errno, std::generic_category(), call);
@@ -113,29 +89,8 @@ class Process {
   pid_t id_;
 };
 
-std::size_t address_space_in_use() {
-  std::size_t pages = 0;
-  if (std::FILE* statm = std::fopen("/proc/self/statm", "re")) {
-    if (std::fscanf(statm, "%zu", &pages) != 1) pages = 0;
-    std::fclose(statm);
-  }
-  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
-
-/// Returns false if this process may have less.
-bool set_limit(decltype(RLIMIT_AS) resource, rlim_t value) {
-  rlimit limit{};
-  getrlimit(resource, &limit);
-  limit.rlim_cur = std::min(value, limit.rlim_max);
-  setrlimit(resource, &limit);
-  return value <= limit.rlim_max;
-}
-
 /// HDF5 calls a file damaged that it could not open for want of a descriptor.
 constexpr int kDescriptors = 4;
-
-/// For a child that blocks for ever; generous for slow disks.
-unsigned wall_seconds(const ChildLimits& limits) { return 60 + 20 * limits.processor_seconds; }
 
 /// Sets the child's limits. From here on it dies without output or core dump, whatever the cause.
 void confine(const ChildLimits& limits, std::size_t address_space) {
@@ -163,27 +118,27 @@ void confine(const ChildLimits& limits, std::size_t address_space) {
 }
 
 [[noreturn]] void run_child(const std::string& file, const std::function<void(ChildOutput&)>& work, int descriptor) {
-  int code = kReported;
+  auto end = ChildEnd::reported;
   try {
     require_descriptors(file, kDescriptors);
     ChildOutput output(descriptor);
     work(output);
-    code = kDone;
+    end = ChildEnd::done;
   } catch (const LimitError& error) {
     copy_text(child_report->error, error.what());
-    code = kLimitReported;
+    end = ChildEnd::limit_reported;
   } catch (const std::bad_alloc&) {
-    code = kMemoryReported;
+    end = ChildEnd::memory_reported;
     copy_text(child_report->error,
               fmt::format("{}: {}: claims more memory than a file of this size can need", file, child_report->object));
   } catch (const std::exception& error) {
-    if (hdf5::lacked_memory()) code = kMemoryReported;
+    if (hdf5::lacked_memory()) end = ChildEnd::memory_reported;
     copy_text(child_report->error, error.what());
   }
-  _exit(code);  // no destructors, no flushing of buffers: they belong to the parent
+  _exit(static_cast<int>(end));  // no destructors, no flushing of buffers: they belong to the parent
 }
 
-/// A limit of the address space while it lives.
+/// A limit of the address space while it lives: what is in use, and `bytes` more.
 class MemoryLimit {
  public:
   explicit MemoryLimit(std::size_t bytes) {
@@ -218,30 +173,6 @@ void run_without_child(const std::string& file, const ChildLimits& limits,
   lseek(bytes.get(), 0, SEEK_SET);
   ChildInput input(bytes.get(), file);
   receive(input);
-}
-
-[[noreturn]] void throw_for(const std::string& file, int status, const ChildReport& report, const ChildLimits& limits) {
-  const bool of_memory = WIFEXITED(status) && WEXITSTATUS(status) == kMemoryReported;
-  const bool reported = of_memory || (WIFEXITED(status) && WEXITSTATUS(status) == kReported);
-  const std::string object = text_of(report.object), error = text_of(report.error);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kLimitReported) throw LimitError(error);
-  // With too little memory HDF5 crashes or says that it cannot allocate, which tells nothing of the file.
-  const int ended_by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  const bool busy = ended_by == SIGXCPU || ended_by == SIGALRM;
-  if (report.little_memory != 0 && !busy && (!reported || of_memory))
-    throw LimitError(fmt::format("{}: {}: cannot be read, {}", file, object, memory_limit_text()));
-  if (reported) throw InputError(error);
-  if (ended_by == SIGINT || ended_by == SIGTERM || ended_by == SIGHUP) throw Interrupted("interrupted");
-  if (ended_by == SIGKILL)
-    throw LimitError(
-        fmt::format("{}: {}: the process that reads it was killed, probably for want of memory", file, object));
-  std::string what = "HDF5 failed on it";
-  if (ended_by != 0) {
-    what = busy ? fmt::format("HDF5 was still busy with it after {} s",
-                              ended_by == SIGALRM ? wall_seconds(limits) : limits.processor_seconds)
-                : fmt::format("HDF5 crashed on it ({})", strsignal(ended_by));
-  }
-  throw InputError(fmt::format("{}: {}: the file is damaged, {}", file, object, what));
 }
 
 }  // namespace
@@ -282,17 +213,6 @@ std::string ChildInput::read_all(std::size_t max_bytes) {
   }
 }
 
-ChildLimits metadata_limits(std::uint64_t stored_bytes) {
-  const std::uint64_t memory = std::min<std::uint64_t>(1024 * kMiB, 256 * kMiB + 64 * stored_bytes);
-  const std::uint64_t plausible = std::min<std::uint64_t>(256 * kMiB, stored_bytes);  // of metadata alone
-  return {memory, 2 + static_cast<unsigned>(plausible / (2 * kMiB) + stored_bytes / (16 * kMiB))};
-}
-
-ChildLimits value_limits(std::uint64_t stored_bytes, std::size_t bytes) {
-  const ChildLimits opening = metadata_limits(stored_bytes);
-  return {opening.memory_bytes + 4 * bytes, opening.processor_seconds + static_cast<unsigned>(bytes / (10 * kMiB))};
-}
-
 void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
                           const std::function<void(ChildOutput&)>& work,
                           const std::function<void(ChildInput&)>& receive) {
@@ -326,7 +246,7 @@ void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
   receive(parent_end);
   input.close();  // a child that writes more ends
   const int status = child.wait();
-  if (!(WIFEXITED(status) && WEXITSTATUS(status) == kDone)) throw_for(file, status, *report.get(), limits);
+  if (!has_ended(status, ChildEnd::done)) throw_for(file, status, *report.get(), limits);
 }
 
 void make_no_guarded_children(bool none) { no_children = none; }

@@ -11,19 +11,9 @@
 #include <string_view>
 #include <utility>
 
+#include "dumps/hdf5/child_limits.h"
+
 namespace attest {
-
-struct ChildLimits {
-  std::size_t memory_bytes = 0;  ///< address space beyond what this process has now
-  unsigned processor_seconds = 0;
-};
-
-/// Limits for metadata, which cannot be larger than what its file has on disk (InputFile::stored_bytes). The allowances
-/// are several times what HDF5 itself needs: 1 s for 14 MB of metadata of layers that have few values.
-ChildLimits metadata_limits(std::uint64_t stored_bytes);
-/// Limits for `bytes` of values. Decoded chunks pass through at most three buffers; 10 MiB/s is a tenth of the speed of
-/// inflating.
-ChildLimits value_limits(std::uint64_t stored_bytes, std::size_t bytes);
 
 /// The child's end of the pipe.
 class ChildOutput {
