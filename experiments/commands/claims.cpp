@@ -65,9 +65,10 @@ void run_claims(ClaimsOptions& options, const GlobalOptions& global) {
   const ResultsFiles files = options.results.open();
   warn_of_mixed_models(files, global);
 
-  ScanBounds scan_bounds(global.thread_count());
+  const int threads = global.thread_count();
+  ScanBounds scan_bounds(threads);
   std::vector<ClaimsOfStudy> studies;
-  for (const ModelStudy& study : split_studies(files)) studies.push_back(check_claims(study, scan_bounds));
+  for (const ModelStudy& study : split_studies(files, threads)) studies.push_back(check_claims(study, scan_bounds));
   if (studies.empty()) throw InputError(fmt::format("{}: holds no sample", options.results.paths().front()));
   const std::string page = claims_page(studies);
   if (!options.output.empty()) write_atomically(options.output, page, {.overwrite = options.replace});

@@ -103,7 +103,6 @@ void run_figures(FiguresOptions& options, const GlobalOptions& global) {
   request.page.width_in = options.width.value_or(request.page.width_in);
   request.options = ExperimentOptions(global.thread_count());
   request.options.linear_axes = options.linear_axes;
-  request.by = static_cast<PoolBy>(std::ranges::find(kPoolNames, options.by) - kPoolNames.begin());
   refuse_existing({}, options.folder, request);  // before the work
   if (has_section(options.folder, kVerdictExperiment))
     throw OutputError(fmt::format("{} has a verdict of 'attest validate --details', expected another folder",
@@ -117,7 +116,9 @@ void run_figures(FiguresOptions& options, const GlobalOptions& global) {
   warn_of_mixed_models(results, global);
   Progress progress("figures", global.quiet, kSilentSeconds);
   request.progress = [&](std::size_t done, std::size_t total) { progress.show(done, total, 0); };
-  FigureReport report = make_experiments(results, request);
+  const auto by = static_cast<PoolBy>(std::ranges::find(kPoolNames, options.by) - kPoolNames.begin());
+  const std::vector<ModelStudy> studies = split_studies(results, request.options.threads, by);
+  FigureReport report = make_experiments(studies, request);
   progress.end();
   add_failure_prediction(results, tasks, request, report);
   add_kernel_experiments(benches, request, report);

@@ -37,7 +37,7 @@ OutcomeStudy outcome_study(ResultsFiles results, const std::vector<TasksFile>& t
   study.source = fmt::format("{}, {} of {}, results {}, tasks {}", study.title(),
                              counted(static_cast<std::int64_t>(study.all.runs.size()), "run"),
                              counted(static_cast<std::int64_t>(study.all.prompts.size()), "prompt"),
-                             sources_in_words(studied), sources_in_words(answered));
+                             sources_in_words(studied, threads), sources_in_words(answered, threads));
   return study;
 }
 

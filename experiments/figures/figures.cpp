@@ -12,9 +12,8 @@ const std::vector<Experiment>& experiments() {
   return list;
 }
 
-FigureReport make_experiments(ResultsFiles files, const FigureRequest& request) {
+FigureReport make_experiments(const std::vector<ModelStudy>& studies, const FigureRequest& request) {
   FigureReport report;
-  const std::vector<ModelStudy> studies = split_studies(files, request.by);
   std::vector<const Experiment*> chosen;
   for (const Experiment& experiment : experiments())
     if (request.only.empty() || std::ranges::count(request.only, experiment.name) > 0) chosen.push_back(&experiment);

@@ -37,6 +37,6 @@ const std::vector<Experiment>& experiments();
 
 /// Computes what was asked, without writing files; nothing is made if the results support nothing. Several studies
 /// (models, tasks, lengths) become rows of panels of one figure, or figures of their own if that would be too many.
-FigureReport make_experiments(ResultsFiles files, const FigureRequest& request);
+FigureReport make_experiments(const std::vector<ModelStudy>& studies, const FigureRequest& request);
 
 }  // namespace attest

@@ -84,9 +84,9 @@ void add_left_out(ResultsFiles files, ReportData& data) {
 
 /// Makes the experiments of `request` from results, benches and answers to tasks, draws their figures and adds a
 /// section for each, and their findings. What cannot be made or drawn is said in `drawing.notes`.
-void add_experiment_sections(ResultsFiles files, const ReportOptions& options, const FigureRequest& request,
-                             ReportDrawing& drawing, ReportData& data) {
-  FigureReport report = make_experiments(files, request);
+void add_experiment_sections(ResultsFiles files, const std::vector<ModelStudy>& studies, const ReportOptions& options,
+                             const FigureRequest& request, ReportDrawing& drawing, ReportData& data) {
+  FigureReport report = make_experiments(studies, request);
   add_failure_prediction(files, options.tasks, request, report);
   add_kernel_experiments(options.benches, request, report);
   add_throughput(options.model_benches, request, report);
@@ -155,7 +155,7 @@ std::string studied(const ModelStudy& study) {
 }  // namespace
 
 ReportData gather_report(ResultsFiles files, const ReportOptions& options, const std::filesystem::path& folder) {
-  const std::vector<ModelStudy> studies = split_studies(files);
+  const std::vector<ModelStudy> studies = split_studies(files, options.threads);
   if (studies.empty()) throw InputError("the results hold no dump: there is nothing to report");
   ReportData data;
   std::string names;
@@ -181,7 +181,7 @@ ReportData gather_report(ResultsFiles files, const ReportOptions& options, const
   request.options = ExperimentOptions(options.threads);
   request.only = options.only;
   request.progress = options.progress;
-  add_experiment_sections(files, options, request, drawing, data);
+  add_experiment_sections(files, studies, options, request, drawing, data);
   data.figures_note = fmt::format("{}", join(drawing.notes, " "));
   for (const ModelStudy& study : studies) add_claims_section(check_claims(study, *request.options.scan_bounds), data);
   std::ranges::stable_sort(data.findings, std::greater{}, &PageFinding::severity);

@@ -14,7 +14,6 @@ struct FigureRequest {
   std::vector<std::string> only;                       ///< names of experiments; empty: all
   std::vector<std::string> formats = kDefaultFormats;  ///< some of kFigureFormats
   PageStyle page;
-  PoolBy by = PoolBy::model;
   ExperimentOptions options;
   bool replace = false;  ///< replace files of the same names in the folder
   /// Is called with the number of experiments and studies that are done, and of all.

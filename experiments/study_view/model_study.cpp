@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iterator>
 #include <limits>
+#include <tuple>
 
 #include "analysis/run/input_hashes.h"
 #include "dumps/base/error.h"
@@ -21,32 +22,32 @@ namespace {
 
 /// One sample of one dump under one label, as found in one file.
 struct StoredSample {
-  std::string file, dump_path, sample, label;
-  std::vector<int> layers;
-  std::vector<std::string> settings;
+  const ResultsFile* file;
+  const StudySample* sample;
+  const StudySelector* group;
 
-  bool same_cells_as(const StoredSample& other) const {
+  bool shares_cells_with(const StoredSample& other) const {
     auto intersect = [](const auto& a, const auto& b) { return std::ranges::find_first_of(a, b) != a.end(); };
-    return dump_path == other.dump_path && sample == other.sample && label == other.label &&
-           intersect(layers, other.layers) && intersect(settings, other.settings);
+    return intersect(sample->layers, other.sample->layers) &&
+           intersect(group->setting_labels, other.group->setting_labels);
   }
 };
 
 void check_no_duplicate_cells(ResultsFiles files) {
-  std::vector<StoredSample> seen;
-  for (const ResultsFile* file : files) {
-    std::vector<StoredSample> own;
+  using Name = std::tuple<std::string_view, std::string_view, std::string_view>;  // dump, sample, label
+  std::map<Name, std::vector<StoredSample>> seen;
+  for (const ResultsFile* file : files)
     for (const StudyDump& dump : file->study().dumps)
       for (const StudySample& sample : dump.samples)
-        for (const StudySelector& group : file->study().selectors)
-          own.push_back({file->path(), dump.path, sample.name, group.label, sample.layers, group.setting_labels});
-    for (const StoredSample& holding : own)
-      for (const StoredSample& earlier : seen)
-        if (holding.same_cells_as(earlier))
-          throw UsageError(fmt::format("{} and {} both hold sample '{}' of {} under label '{}': give one of them",
-                                       earlier.file, holding.file, holding.sample, holding.dump_path, holding.label));
-    seen.insert(seen.end(), own.begin(), own.end());
-  }
+        for (const StudySelector& group : file->study().selectors) {
+          const StoredSample stored{file, &sample, &group};
+          std::vector<StoredSample>& namesakes = seen[{dump.path, sample.name, group.label}];
+          for (const StoredSample& earlier : namesakes)
+            if (earlier.file != file && stored.shares_cells_with(earlier))
+              throw UsageError(fmt::format("{} and {} both hold sample '{}' of {} under label '{}': give one of them",
+                                           earlier.file->path(), file->path(), sample.name, dump.path, group.label));
+          namesakes.push_back(stored);
+        }
 }
 
 /// Settings that only `from` has are appended.
@@ -226,11 +227,10 @@ std::set<SampleKey> ModelStudy::samples_of_both(const PooledSelector& a, const P
   std::set<SampleKey> both;
   int number = 0;
   for (const ResultsFile* file : files_) {
-    const bool has_both = file->find_selector(a.group.label) && file->find_selector(b.group.label);
-    const int end = number + static_cast<int>(file->study().dumps.size());
-    for (const auto& [key, title] : samples_)
-      if (has_both && key.first >= number && key.first < end) both.insert(key);
-    number = end;
+    const auto begin = samples_.lower_bound({number, ""});
+    number += static_cast<int>(file->study().dumps.size());
+    if (!file->find_selector(a.group.label) || !file->find_selector(b.group.label)) continue;
+    for (const auto& [key, title] : std::ranges::subrange(begin, samples_.lower_bound({number, ""}))) both.insert(key);
   }
   return both;
 }
@@ -260,9 +260,8 @@ std::vector<SampleCells> score_cells_of_all(const ModelStudy& study, std::string
   return all;
 }
 
-std::string sources_in_words(const std::vector<std::string>& paths) {
-  constexpr int kThreads = 2;
-  const std::vector<std::string> hashes = content_hashes(paths, kThreads);
+std::string sources_in_words(const std::vector<std::string>& paths, int threads) {
+  const std::vector<std::string> hashes = content_hashes(paths, threads);
   std::vector<std::string> sources;
   for (std::size_t i = 0; i < paths.size(); ++i)
     sources.push_back(fmt::format("{} ({})", std::filesystem::path(paths[i]).filename().string(), hashes[i]));
@@ -275,7 +274,7 @@ std::int64_t rounded_length(std::int64_t tokens) {
   return power < 63 ? std::int64_t{1} << static_cast<int>(power) : std::numeric_limits<std::int64_t>::max();
 }
 
-std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by) {
+std::vector<ModelStudy> split_studies(ResultsFiles files, int threads, PoolBy by) {
   check_no_duplicate_cells(files);
   std::vector<ModelStudy> studies;
   std::vector<std::string> labels;
@@ -303,7 +302,7 @@ std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by) {
   }
   std::vector<std::string> paths;
   for (const ResultsFile* file : files) paths.push_back(file->path());
-  const std::string sources = sources_in_words(paths);
+  const std::string sources = sources_in_words(paths, threads);
   for (ModelStudy& study : studies) {
     study.labels_ = labels;
     study.sources_ = sources;

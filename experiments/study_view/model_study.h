@@ -99,7 +99,7 @@ class ModelStudy {
                                        const std::set<int>& except = {}) const;
 
  private:
-  friend std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by);
+  friend std::vector<ModelStudy> split_studies(ResultsFiles files, int threads, PoolBy by);
 
   /// The layers that were studied with a selector (at one setting, if it is given), by the dump's path and the sample.
   using StudiedLayers = std::map<std::pair<std::string, std::string>, std::set<int>>;
@@ -122,14 +122,15 @@ class ModelStudy {
 std::vector<SampleCells> score_cells_of_all(const ModelStudy& study, std::string_view metric);
 
 /// "a.h5 (0123456789abcdef), b.h5 (...)": names and content hashes of files, for captions. Reads all of them.
-std::string sources_in_words(const std::vector<std::string>& paths);
+std::string sources_in_words(const std::vector<std::string>& paths, int threads);
 
 /// A length rounded to a power of two, by which samples are grouped. Lengths below 1, as a damaged file may have, stay.
 std::int64_t rounded_length(std::int64_t tokens);
 
-/// One study per model (and task or length), in the order of the files. The files must outlive it.
+/// One study per model (and task or length), in the order of the files. The files must outlive it. Reads all of them,
+/// for their hashes.
 /// Throws UsageError when a label has different options in two files, or when two files hold the same cells.
-std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by = PoolBy::model);
+std::vector<ModelStudy> split_studies(ResultsFiles files, int threads, PoolBy by = PoolBy::model);
 
 /// Only the cells of layer number `layer`.
 std::vector<SampleCells> of_layer(std::span<const SampleCells> samples, int layer);

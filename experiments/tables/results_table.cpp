@@ -228,7 +228,7 @@ bool has_metric(ResultsFiles files, const MetricStatistic& column) {
 
 ResultsTable make_results_table(ResultsFiles files, TableRequest request) {
   check_axes(request);
-  const std::vector<ModelStudy> studies = split_studies(files);
+  const std::vector<ModelStudy> studies = split_studies(files, request.threads);
   request.selectors = labels_of(request.selectors, all_labels(studies));
   check_settings(studies, request);
   for (const MetricStatistic& column : request.columns)

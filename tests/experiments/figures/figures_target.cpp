@@ -15,7 +15,7 @@ namespace {
 /// Of a fourth of the figures: which, the input decides.
 void make_tables(const ResultsFile& file, std::uint64_t number) {
   const ResultsFile* const files[]{&file};
-  for (const ModelStudy& study : split_studies(files))
+  for (const ModelStudy& study : split_studies(files, 1))
     for (const Experiment& experiment : experiments())
       if (number++ % 4 == 0) experiment.make(study, ExperimentOptions());
 }
