@@ -250,7 +250,8 @@ bool PartialResults::begin_or_join(Start start, const std::string& study_json) {
   if (!text && !exists(folder_)) return false;
   const std::optional<Json> begun = text ? parsed_json(*text) : std::nullopt;
   if (!begun || !begun->contains("study") || !(*begun)["begun"].is_text())
-    throw InputError(fmt::format("'{}' is damaged; {}", path, kStartOver));
+    throw OtherStudyError<InputError>(fmt::format("'{}' is damaged; {}", path, kStartOver),
+                                      fmt::format("'{}' is damaged", path));
   study_text_ = *text;
   start_time_ = begun->at("begun").text();
   const std::string by = (*begun)["by"].text_or("another process");

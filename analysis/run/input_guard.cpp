@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "analysis/results/study_difference.h"
 #include "dumps/base/error.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
@@ -52,10 +53,12 @@ void InputGuard::compare_or_note(const std::vector<std::string>& hashes) {
     if (!note) return;  // the study is complete, or the note is damaged: the units' own hashes remain
     const auto noted = note->at(kContentHashName).as<std::vector<std::string>>();
     for (std::size_t i = 0; i < std::min(hashes.size(), noted.size()); ++i)
-      if (noted[i] != hashes[i])
-        throw InputError(fmt::format("cannot resume: {} reads another '{}' than {} did, of other content; {}",
-                                     partial_.self(), inputs_[i].path, excerpt(note->at("by").text()),
-                                     PartialResults::kStartOver));
+      if (noted[i] != hashes[i]) {
+        const std::string found = fmt::format("{} reads another '{}' than {} did, of other content", partial_.self(),
+                                              inputs_[i].path, excerpt(note->at("by").text()));
+        throw OtherStudyError<InputError>(fmt::format("cannot resume: {}; {}", found, PartialResults::kStartOver),
+                                          found);
+      }
   } catch (const JsonError&) {  // a damaged note counts as missing
   }
 }

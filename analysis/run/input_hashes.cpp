@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "analysis/results/partial_results.h"
+#include "analysis/results/study_difference.h"
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
@@ -108,9 +109,10 @@ void InputHashes::take(std::size_t input, const BlockHash& block, const std::str
 
 void InputHashes::refuse(std::uint64_t number, const std::string& process) const {
   const Block at = place(number);
-  throw InputError(fmt::format(
-      "'{}' has other content than the file from which {} has computed a layer, in the {} bytes from {} on; {}",
-      inputs_[at.input].path, printable(process), kFileBlock, at.block * kFileBlock, PartialResults::kStartOver));
+  const std::string found =
+      fmt::format("'{}' has other content than the file from which {} has computed a layer, in the {} bytes from {} on",
+                  inputs_[at.input].path, printable(process), kFileBlock, at.block * kFileBlock);
+  throw OtherStudyError<InputError>(fmt::format("{}; {}", found, PartialResults::kStartOver), found);
 }
 
 bool InputHashes::begin(std::uint64_t number) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <system_error>
 
 #include "analysis/results/study_difference.h"
 #include "analysis/run/estimate_inputs.h"
@@ -125,15 +124,6 @@ std::string results_name(const std::string& dump, const DumpStudyOptions& option
   return std::filesystem::path(dump).filename().replace_extension(".study.h5").string();
 }
 
-/// A study goes on without being asked to, unless --force is given, which starts over. The file that --force is to
-/// replace stays until the study is complete, and would be refused without --force.
-std::string resume_advice(const RunOptions& run) {
-  if (!run.force) return "the same command goes on";
-  std::error_code error;
-  return std::filesystem::exists(run.output, error) ? "the same command starts over"
-                                                    : "the same command without --force goes on";
-}
-
 }  // namespace
 
 void add_dump_study_options(Command& command, DumpStudyOptions& options) {
@@ -149,7 +139,8 @@ void add_dump_study_options(Command& command, DumpStudyOptions& options) {
   command.option("--allow-memory", options.allowed_memory, "Of dumps: memory that a layer and its results may take")
       .takes(byte_size())
       .type("SIZE");
-  command.flag("--force", options.force, "Replace files that are there");
+  command.flag("--force", options.force,
+               "Replace files that are there, of dumps also another study; the same study is used, or goes on");
 }
 
 void refuse_study_options(const DumpStudyOptions& options) {
@@ -188,14 +179,22 @@ std::string study_dumps(const std::vector<std::string>& dumps, const std::vector
   std::vector<std::string> taken = input_files(study);
   taken.push_back(run.output);
   for (const std::string& output : options.outputs) refuse_taken(output, taken);
-  run.resume = !options.force;
+  run.resume = true;
   run.force = options.force;
   run.allowed_memory = options.allowed_memory;
-  run.resume_advice = resume_advice(run);
-  try {
-    run_typed_study(std::move(study), run, global, {},
+  run.resume_advice = "the same command goes on";
+  const auto go = [&] {
+    run_typed_study(study, run, global, {},
                     "a prompt without this layer cannot be judged: --layers or --samples can leave it out");
+  };
+  try {
+    go();
   } catch (const OtherStudy& other) {
+    if (options.force) {  // the units of another study, which resuming does not replace
+      run.resume = false;
+      go();
+      return run.output;
+    }
     const std::string text = other.found + "; --results names another file, and --force replaces it";
     if (dynamic_cast<const InputError*>(&other) != nullptr) throw InputError(text);
     throw UsageError(text);

@@ -37,7 +37,7 @@ JudgedInputs split_judged_inputs(const std::vector<std::string>& paths);
 
 /// Studies the selectors at the grid of the request and at its setting, and returns the name of the results file:
 /// options.results, else one named after `recommendation`, else after the first dump. A study that was interrupted goes
-/// on; a finished one is used again. Throws what run_study() throws.
+/// on, and a finished one is used again; options.force replaces only another study. Throws what run_study() throws.
 std::string study_dumps(const std::vector<std::string>& dumps, const std::vector<SelectorSpec>& selectors,
                         const JudgementOptions& request, const DumpStudyOptions& options,
                         const std::string& recommendation, const GlobalOptions& global);

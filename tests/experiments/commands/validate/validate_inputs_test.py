@@ -124,6 +124,9 @@ def test_dumps(tmp_path):
     before = results.stat().st_mtime_ns
     again = verdict("d.h5", *options, cwd=tmp_path)
     assert again == found and results.stat().st_mtime_ns == before, "the study is used again"
+    for _ in range(2):
+        verdict("d.h5", *options, "--results", "d.study.h5", "-o", "d.json", "--force", cwd=tmp_path)
+        assert results.stat().st_mtime_ns == before, "--force replaces the recommendation, not the same study"
     assert verdict("d.study.h5", *options, cwd=tmp_path)["settings"] == found["settings"]
     said = validate("d.h5", *options, "--csv", "d.study.h5", "--force", expect=2, cwd=tmp_path).stderr
     assert "d.study.h5" in said and "is an input or another output" in said and results.stat().st_mtime_ns == before
@@ -250,5 +253,11 @@ def test_what_is_there_under_the_name_of_the_study_is_said(tmp_path):
     (tmp_path / "d.study.h5.partial/study.json").write_text(json.dumps({"begun": "then", "study": {}}))
     assert refused(2) == ("attest: 'd.study.h5.partial' holds another study, of other inputs: 0 dumps, this command "
                           "has 1") + advice
+    validate(*options, "--force", expect=3, cwd=tmp_path)
+    assert not (tmp_path / "d.study.h5.partial").exists()
+    results.unlink()
+    (tmp_path / "d.study.h5.partial").mkdir()
+    (tmp_path / "d.study.h5.partial/study.json").write_text("{")
+    assert refused(4) == "attest: 'd.study.h5.partial/study.json' is damaged" + advice
     validate(*options, "--force", expect=3, cwd=tmp_path)
     assert not (tmp_path / "d.study.h5.partial").exists()
