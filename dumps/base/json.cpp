@@ -111,18 +111,19 @@ void write_escaped(std::string& out, char32_t number) {
 }
 
 void write_text(std::string& out, const std::string& any_text, JsonCharacters characters) {
-  const std::string text = as_utf8(any_text);
-  if (characters == JsonCharacters::ascii) {
-    out += nlohmann::json(text).dump(-1, ' ', true);
-    return;
-  }
+  const bool ascii = characters == JsonCharacters::ascii;
+  const std::string text = ascii ? any_text : as_utf8(any_text);
   out += '"';
   for (std::string_view rest = text; !rest.empty();) {
     constexpr std::string_view kEscaped = "\"\\\b\f\n\r\t", kLetters = "\"\\bfnrt";
-    const auto [number, bytes] = first_character(rest);
+    auto [number, bytes] = first_character(rest);
+    if (bytes == 0) {  // Python's surrogateescape
+      number = 0xdc00 + static_cast<unsigned char>(rest[0]);
+      bytes = 1;
+    }
     if (const auto i = kEscaped.find(rest[0]); i != kEscaped.npos)
       (out += '\\') += kLetters[i];
-    else if (is_control(number))  // a terminal would obey it
+    else if (is_control(number) || (ascii && number > 0x7f))  // a terminal would obey a control character
       write_escaped(out, number);
     else
       out += rest.substr(0, bytes);

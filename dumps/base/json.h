@@ -23,7 +23,7 @@ struct JsonError : InputError {
 
 struct JsonMember;
 
-/// The characters that written text has. ascii: all others are written as \uNNNN.
+/// The characters that written text has. ascii: others are \uNNNN, bytes that are no UTF-8 \udcNN, as for Python.
 enum class JsonCharacters { utf8, ascii };
 
 /// A value on the heap, which is copied with its box. So a Json takes 16 bytes, whatever its kind.
@@ -140,7 +140,7 @@ class Json {
   Json& sort();
 
   /// The value as text, on one line, or with `indent` more spaces for each level. Numbers that are not finite are
-  /// null. Bytes that are no UTF-8 are written as \xNN.
+  /// null. Bytes that are no UTF-8 are the text \xNN if the characters are utf8.
   std::string dump(int indent = -1, JsonCharacters characters = JsonCharacters::utf8) const;
 
   /// The order of members does not count, and numbers are compared by their value.

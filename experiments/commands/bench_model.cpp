@@ -56,34 +56,31 @@ Json request_of(const ModelBenchCommand& command, const GlobalOptions& global, c
   if (!command.deltas.empty()) deltas = parse_numbers(command.deltas, "--delta");
   const bool of_dump_alone = !command.dump.empty() && !keep.is_given();
   const Device device = one_gpu(global, "bench model");
-  return {{"context", contexts},
-          {"batch", command.batches},
-          {"keep", of_dump_alone ? std::vector<double>() : command.keeps},
-          {"delta", deltas},
-          {"element_type", command.element_type},
-          {"repeats", command.repeats},
-          {"device", fmt::format("cuda:{}", device.first_gpu())},
-          {"device_memory", {{"share", device.memory.share}, {"bytes", device.memory.bytes}}},
-          {"seed", global.seed},
-          {"json", global.json},
-          {"quiet", global.quiet},
-          {"force", command.replace},
-          {"command", command_line()},
-          {"version", program_version().program},
-          {"git_commit", program_version().git_commit}};
+  Json request{{"model", command.model},
+               {"output", command.output},
+               {"dump", command.dump},
+               {"context", contexts},
+               {"batch", command.batches},
+               {"keep", of_dump_alone ? std::vector<double>() : command.keeps},
+               {"delta", deltas},
+               {"element_type", command.element_type},
+               {"repeats", command.repeats},
+               {"device", fmt::format("cuda:{}", device.first_gpu())},
+               {"device_memory", {{"share", device.memory.share}, {"bytes", device.memory.bytes}}},
+               {"seed", global.seed},
+               {"json", global.json},
+               {"quiet", global.quiet},
+               {"force", command.replace}};
+  request.update(provenance());
+  return request;
 }
 
 void run_bench_model(const ModelBenchCommand& command, const GlobalOptions& global, const Option& keep) {
   const Json request = request_of(command, global, keep);
   const std::vector<std::string> inputs = {command.model, command.dump};
   check_output_file(command.output, inputs, {.replace = command.replace});  // before minutes of measurements
-  // Bytes of paths that are not UTF-8 cannot stand in JSON.
-  std::vector<std::string> arguments{"--request=" + request.dump(-1, JsonCharacters::ascii)};
-  arguments.push_back("--model=" + command.model);
-  arguments.push_back("--output=" + command.output);
-  arguments.push_back("--dump=" + command.dump);
   name_operator_library();
-  exec_module(python_interpreter(), "attest.bench_model", arguments);
+  exec_module(python_interpreter(), "attest.bench_model", {request_text(request)});
 }
 
 }  // namespace

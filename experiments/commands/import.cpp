@@ -43,19 +43,6 @@ Span parse_span(const std::string& text) {
   throw UsageError(fmt::format("--span: '{}' is not BEGIN:END", text));
 }
 
-/// One JSON character per byte: paths need not be UTF-8.
-std::string bytes(const std::string& text) {
-  std::string characters;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x80)
-      characters += c;
-    else
-      characters += {static_cast<char>(0xC0 | byte >> 6), static_cast<char>(0x80 | (byte & 0x3F))};
-  }
-  return characters;
-}
-
 void run_import(const ImportCommand& command, const GlobalOptions& global) {
   Json spans = Json::array();
   for (const std::string& text : command.spans) {
@@ -63,17 +50,17 @@ void run_import(const ImportCommand& command, const GlobalOptions& global) {
     spans.push_back(Json::array({begin, end}));
   }
   // The fields of ImportOptions (experiments/python/attest/importing/plan.py).
-  const Json options{{"q_names", bytes(command.q_names)},
-                     {"k_names", bytes(command.k_names)},
-                     {"v_names", bytes(command.v_names)},
-                     {"layout", bytes(command.layout)},
-                     {"q_layout", bytes(command.q_layout)},
+  const Json options{{"q_names", command.q_names},
+                     {"k_names", command.k_names},
+                     {"v_names", command.v_names},
+                     {"layout", command.layout},
+                     {"q_layout", command.q_layout},
                      {"positions", command.positions},
                      {"spans", spans},
-                     {"sample", bytes(command.sample)},
-                     {"task", bytes(command.task)},
-                     {"model", bytes(command.model)},
-                     {"rope", bytes(command.rope)},
+                     {"sample", command.sample},
+                     {"task", command.task},
+                     {"model", command.model},
+                     {"rope", command.rope},
                      {"softmax_scale", command.softmax_scale},
                      {"logit_softcap", command.logit_softcap},
                      {"sliding_window", command.sliding_window},
@@ -81,13 +68,9 @@ void run_import(const ImportCommand& command, const GlobalOptions& global) {
                      {"num_layers", command.num_layers},
                      {"last", command.last},
                      {"bfloat16_bits", command.bfloat16_bits}};
-  const Json request{{"source", bytes(command.source)},
-                     {"target", bytes(command.target)},
-                     {"force", command.force},
-                     {"quiet", global.quiet},
-                     {"json", global.json},
-                     {"options", options}};
-  exec_module(python_interpreter(), "attest.importing", {request.dump(-1, JsonCharacters::ascii)});
+  const Json request{{"source", command.source}, {"target", command.target}, {"force", command.force},
+                     {"quiet", global.quiet},    {"json", global.json},      {"options", options}};
+  exec_module(python_interpreter(), "attest.importing", {request_text(request)});
 }
 
 }  // namespace

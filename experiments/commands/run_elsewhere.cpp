@@ -78,7 +78,7 @@ void run_elsewhere(const Elsewhere& elsewhere, const Command& command, const std
                      {"how", how},
                      {"quiet", global.quiet},
                      {"json", global.json}};
-  exec_module(python_interpreter(), "attest.cluster", {request.dump(-1, JsonCharacters::ascii)});
+  exec_module(python_interpreter(), "attest.cluster", {request_text(request)});
 }
 
 }  // namespace attest

@@ -110,6 +110,8 @@ Json selectors_json(const SelectorGrids& options, std::span<const std::string> o
   Json all = Json::array();
   for (std::size_t i = 0; i < study.selectors.size(); ++i) {
     const std::string text = selector_text(parse_selector(options.selectors[i]));
+    if (as_utf8(text) != text)
+      throw UsageError(fmt::format("--selector: '{}' is not UTF-8, as operators of PyTorch need it", printable(text)));
     if (study.selectors[i].label == "dense")
       throw UsageError("--selector: the label 'dense' is that of the run without a selector; give it another one");
     try {
@@ -134,12 +136,9 @@ std::string torch_device(const GlobalOptions& global) {
 
 void run_tasks(TasksCommand command, const GlobalOptions& global) {
   const std::vector<std::string> outputs{command.values["--output"], command.values["--dump"]};
-  const Json request{{"selectors", selectors_json(command.selectors, outputs, global)},
-                     {"command", command_line()},
-                     {"version", program_version().program},
-                     {"git_commit", program_version().git_commit}};
-  // Bytes of paths that are not UTF-8 cannot stand in JSON; the options below are handed over as they are.
-  std::vector<std::string> arguments{"--request=" + request.dump(-1, JsonCharacters::ascii)};
+  Json request = provenance();
+  request["selectors"] = selectors_json(command.selectors, outputs, global);
+  std::vector<std::string> arguments{"--request=" + request_text(request)};
   for (const auto& [name, value] : command.values)
     if (!value.empty()) arguments.push_back(fmt::format("{}={}", name, value));
   for (const auto& [name, given] : command.flags)

@@ -12,6 +12,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/machine_limits.h"
+#include "dumps/base/printable.h"
 #include "experiments/cli/process/version.h"
 
 namespace attest {
@@ -42,6 +43,14 @@ void exec_module(const std::string& interpreter, const std::string& module, cons
   throw OutputError(
       fmt::format("{}: cannot be started ({}); cmake/setup.sh, which ./attest runs, makes a .venv with it", interpreter,
                   std::strerror(errno)));
+}
+
+std::string request_text(const Json& request) { return request.dump(-1, JsonCharacters::ascii); }
+
+Json provenance() {
+  Json command = Json::array();
+  for (const std::string& word : command_line()) command.push_back(as_utf8(word));
+  return {{"command", command}, {"version", program_version().program}, {"git_commit", program_version().git_commit}};
 }
 
 void name_operator_library() {

@@ -59,6 +59,7 @@ TEST(Json, AllCharactersAreWrittenAsNlohmannDoes) {
 
 TEST(Json, CharactersMayBeEscaped) {
   EXPECT_EQ(Json("\u00e9\U0001f600").dump(-1, JsonCharacters::ascii), R"("\u00e9\ud83d\ude00")");
+  EXPECT_EQ(Json("a\xff\x7f\xc3").dump(-1, JsonCharacters::ascii), R"("a\udcff\u007f\udcc3")") << "as in Python";
 }
 
 TEST(Json, WhatATerminalWouldObeyIsEscaped) {

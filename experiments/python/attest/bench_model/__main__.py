@@ -1,9 +1,8 @@
 """`attest bench model`: tokens per second of a decoding model (experiments/manual/bench.md).
-experiments/commands/bench_model.cpp has checked the options, and hands them over as JSON."""
+experiments/commands/bench_model.cpp calls it with the checked options as one JSON document."""
 import json
 import sys
 
-from ..base.arguments import Parser
 from ..base.atomic_text import atomic_text
 from ..base.clock import utc_now
 from ..base.command import end_process, run_command
@@ -13,16 +12,6 @@ from ..base.printing import print_report
 from ..base.progress import say
 from ..base.signals import end_interruptions
 from ..capture.model import files_of_model
-
-
-def parse(arguments):
-    """The request of the program, with the paths, which need not be JSON's text, as arguments of their own."""
-    parser = Parser(prog="attest bench model", add_help=False, allow_abbrev=False)
-    parser.add_argument("--request", type=json.loads, required=True)
-    for name in ("--model", "--output", "--dump"):
-        parser.add_argument(name)
-    options = parser.parse_args(arguments)
-    return {**options.request, "model": options.model, "output": options.output, "dump": options.dump}
 
 
 def prepared_device(request):
@@ -121,10 +110,10 @@ def bench(request):
     print_report(text if request["json"] else table(document))
 
 
-def main(arguments):
+def main(request):
     """Returns the exit code."""
-    return run_command("attest", "torch, transformers 5 and h5py", lambda: bench(parse(arguments)))
+    return run_command("attest", "torch, transformers 5 and h5py", lambda: bench(json.loads(request)))
 
 
 if __name__ == "__main__":
-    end_process(main(sys.argv[1:]))
+    end_process(main(sys.argv[1]))

@@ -13,13 +13,6 @@ from ..base.progress import Progress
 from .report import report
 
 
-def decode(value):
-    """Each character of the request's strings stands for a byte of the command line, which need not be UTF-8."""
-    if isinstance(value, dict):
-        return {name: decode(inner) for name, inner in value.items()}
-    return os.fsdecode(value.encode("latin-1")) if isinstance(value, str) else value
-
-
 def is_json_object(text):
     """JSON that is too deep for the parser is none."""
     try:
@@ -79,7 +72,7 @@ def main(request):
     """Returns the exit code."""
     def command():
         try:
-            run_import(decode(json.loads(request)))
+            run_import(json.loads(request))
         except (AttestError, ImportError, BrokenPipeError):
             raise
         except Exception as error:

@@ -64,10 +64,7 @@ def on_the_cpu(monkeypatch):
 
 
 def run(request):
-    given = {key: value for key, value in request.items() if key not in ("model", "output", "dump")}
-    return command.main(
-        [f"--request={json.dumps(given)}", *(f"--{key}={request[key]}" for key in ("model", "output", "dump"))]
-    )
+    return command.main(json.dumps(request))
 
 
 def test_the_record_and_the_table(config, on_the_cpu, tmp_path, capsys):
