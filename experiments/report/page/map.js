@@ -142,5 +142,6 @@ function drawLegend() {
   ticks.replaceChildren(...labels);
   const numbers = scale.ticks.map(([, text]) => text).join(", ") || "no numbers";
   const brighter = metric.better === "neither" ? "more" : "worse";
+  byId("brighter").textContent = `Brighter is ${brighter}.`;
   byId("legend").setAttribute("aria-label", `Colours: ${numbers} ${metric.unit}; brighter is ${brighter}`);
 }

@@ -68,6 +68,14 @@ def test_the_map_changes_with_the_setting(page):
     assert picture(page) == before
 
 
+@pytest.mark.parametrize("metric, brighter", [("recall", "worse"), ("lse_error", "worse"), ("lse", "more")])
+def test_what_bright_colours_mean_is_said_by_metric(page, metric, brighter):
+    page.run(f"location.hash = 'metric={metric}&selector=ffd&setting=5'")
+    settled(page)
+    assert page.run("document.getElementById('brighter').textContent") == f"Brighter is {brighter}."
+    assert page.run("document.getElementById('legend').ariaLabel").endswith(f"; brighter is {brighter}")
+
+
 def test_colours_follow_the_numbers(page, study):
     """The brightest cell of the map is the head with the worst number, and a missing one is hatched."""
     page.run("location.hash = 'metric=lse_error&statistic=worst&selector=ffd&setting=3'")
