@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "dumps/base/enum_names.h"
+
 namespace attest {
 
 enum class MeanBound : std::uint8_t {
@@ -18,6 +20,8 @@ enum class MeanBound : std::uint8_t {
   /// The share of 2000 resamples whose mean exceeds a. Approximate: too small a p for skewed losses.
   bootstrap,
 };
+inline constexpr EnumName<MeanBound> kBoundNames[] = {
+    {MeanBound::hb, "hb"}, {MeanBound::wsr, "wsr"}, {MeanBound::bootstrap, "bootstrap"}};
 
 /// NaN for no losses.
 double mean_loss(std::span<const double> losses);

@@ -11,10 +11,13 @@
 #include "analysis/statistics/binomial.h"
 #include "analysis/statistics/mean_bound.h"
 #include "analysis/validation/target.h"
+#include "dumps/base/enum_names.h"
 
 namespace attest {
 
 enum class GuaranteeKind : std::uint8_t { prompts, mean, observed };
+inline constexpr EnumName<GuaranteeKind> kGuaranteeNames[] = {
+    {GuaranteeKind::prompts, "prompts"}, {GuaranteeKind::mean, "mean"}, {GuaranteeKind::observed, "observed"}};
 
 struct Guarantee {
   GuaranteeKind kind = GuaranteeKind::prompts;

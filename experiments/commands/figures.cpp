@@ -116,8 +116,8 @@ void run_figures(FiguresOptions& options, const GlobalOptions& global) {
   warn_of_mixed_models(results, global);
   Progress progress("figures", global.quiet, kSilentSeconds);
   request.progress = [&](std::size_t done, std::size_t total) { progress.show(done, total, 0); };
-  const auto by = static_cast<PoolBy>(std::ranges::find(kPoolNames, options.by) - kPoolNames.begin());
-  const std::vector<ModelStudy> studies = split_studies(results, request.options.threads, by);
+  const std::vector<ModelStudy> studies =
+      split_studies(results, request.options.threads, value_in(kPoolNames, options.by));
   FigureReport report = make_experiments(studies, request);
   progress.end();
   add_failure_prediction(results, tasks, request, report);
@@ -160,7 +160,7 @@ void add_figures(Command& program, const GlobalOptions& global) {
       .takes(length_in_inches())
       .type("LENGTH");
   command.option("--by", options->by, "What is pooled into one row of panels: a model, its tasks or its lengths")
-      .takes(one_of(kPoolNames))
+      .takes(one_of(names_in(kPoolNames)))
       .shows_default()
       .type("NAME");
   command.flag("--linear", options->linear_axes, "Linear axes for quality and errors instead of logarithmic ones");

@@ -51,10 +51,9 @@ TableRequest request_of(const TableOptions& options, const GlobalOptions& global
                        .settings = options.settings,
                        .with_dense_layers = options.with_dense_layers,
                        .threads = global.thread_count()};
-  for (const std::string& name : options.by)
-    for (std::size_t g = 0; g < std::size(kGroupingNames); ++g)
-      if (name == kGroupingNames[g] && std::ranges::count(request.by, static_cast<Grouping>(g)) == 0)
-        request.by.push_back(static_cast<Grouping>(g));
+  for (const std::string& typed : options.by)
+    for (const auto& [grouping, name] : kGroupingNames)
+      if (typed == name && std::ranges::count(request.by, grouping) == 0) request.by.push_back(grouping);
   return request;
 }
 
@@ -88,7 +87,7 @@ void add_table(Command& program, const GlobalOptions& global) {
       program.add_command("table", "Means, ladders and worst cases of results files by selector and setting");
   options->results.add_to(command);
   std::vector<std::string> groupings{"selector", "model"};
-  for (const std::string_view name : kGroupingNames) groupings.emplace_back(name);
+  for (const auto& [grouping, name] : kGroupingNames) groupings.emplace_back(name);
   command
       .option("--by", options->by,
               "What splits the rows of a selector and setting, separated by commas; models are never averaged")

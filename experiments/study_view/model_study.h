@@ -13,6 +13,7 @@
 #include "analysis/statistics/aggregate.h"
 #include "analysis/study/selector_options.h"
 #include "analysis/study/study.h"
+#include "dumps/base/enum_names.h"
 #include "plots/style.h"
 
 namespace attest {
@@ -54,7 +55,8 @@ inline bool same_cells(const SampleCells& a, const SampleCells& b) {
 
 /// The samples that are pooled: all of a model, or those of one task or one length (rounded to a power of two) of it.
 enum class PoolBy : std::uint8_t { model, task, length };
-inline const std::vector<std::string> kPoolNames = {"model", "task", "length"};
+inline constexpr EnumName<PoolBy> kPoolNames[] = {
+    {PoolBy::model, "model"}, {PoolBy::task, "task"}, {PoolBy::length, "length"}};
 
 class ModelStudy {
  public:

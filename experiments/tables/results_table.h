@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/statistics/sample_cells.h"
+#include "dumps/base/enum_names.h"
 #include "experiments/tables/table_columns.h"
 
 namespace attest {
@@ -15,8 +16,12 @@ namespace attest {
 /// The quantity by which the rows of a selector and setting are split. length: the sample's tokens, rounded to a power
 /// of two.
 enum class Grouping : std::uint8_t { layer, head, task, length, sample };
-inline constexpr std::string_view kGroupingNames[] = {"layer", "head", "task", "length", "sample"};
-constexpr std::string_view name_of(Grouping grouping) { return kGroupingNames[static_cast<std::size_t>(grouping)]; }
+inline constexpr EnumName<Grouping> kGroupingNames[] = {{Grouping::layer, "layer"},
+                                                        {Grouping::head, "head"},
+                                                        {Grouping::task, "task"},
+                                                        {Grouping::length, "length"},
+                                                        {Grouping::sample, "sample"}};
+constexpr std::string_view name_of(Grouping grouping) { return name_in(kGroupingNames, grouping); }
 
 struct TableRequest {
   std::vector<MetricStatistic> columns;

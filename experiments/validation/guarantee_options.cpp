@@ -3,8 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "dumps/base/error.h"
 #include "experiments/cli/parse/checks.h"
 
@@ -19,7 +17,7 @@ void add_guarantee_options(Command& command, GuaranteeOptions& options, Targets 
   target.one_each_time().takes(text_that_is("a target such as recall.min>=0.999")).type("TARGET");
   const std::size_t first = command.options().size();
   command.option("--claim", options.guarantee, "What is guaranteed: see 'Guarantees' in analysis/validation/README.md")
-      .takes(one_of(kGuaranteeNames))
+      .takes(one_of(names_in(kGuaranteeNames)))
       .shows_default()
       .type("NAME");
   command
@@ -33,7 +31,7 @@ void add_guarantee_options(Command& command, GuaranteeOptions& options, Targets 
   command
       .option("--bound", options.bound,
               "Of --claim mean: betting (wsr), Hoeffding-Bentkus, or the bootstrap, which certifies nothing")
-      .takes(one_of(kBoundNames))
+      .takes(one_of(names_in(kBoundNames)))
       .shows_default()
       .type("NAME");
   command
@@ -90,7 +88,7 @@ void add_choice_options(Command& command, GuaranteeOptions& options) {
       .takes(text_that_is("a list such as 1:16:0.25"))
       .type("GRID");
   command.option("--per", judgement.per, "What has a setting of its own")
-      .takes(one_of(kUnitNames))
+      .takes(one_of({"model", std::string(name_of(UnitKind::layer)), std::string(name_of(UnitKind::kv_head))}))
       .shows_default()
       .type("UNIT");
   command
@@ -118,11 +116,8 @@ void check_guarantee_options(const Command& command, const GuaranteeOptions& opt
 
 JudgementOptions judgement_options(const GuaranteeOptions& options, const GlobalOptions& global) {
   JudgementOptions judgement = options.judgement;
-  const auto index = [](const std::vector<std::string>& names, const std::string& name) {
-    return std::ranges::find(names, name) - names.begin();
-  };
-  judgement.guarantee.kind = static_cast<GuaranteeKind>(index(kGuaranteeNames, options.guarantee));
-  judgement.guarantee.bound = static_cast<MeanBound>(index(kBoundNames, options.bound));
+  judgement.guarantee.kind = value_in(kGuaranteeNames, options.guarantee);
+  judgement.guarantee.bound = value_in(kBoundNames, options.bound);
   judgement.guarantee.seed = global.seed;
   judgement.threads = global.thread_count();
   for (const auto& [kind, text] : options.settings) {

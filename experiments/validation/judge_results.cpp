@@ -184,7 +184,7 @@ Judgement judge_results(ResultsFiles files, const JudgementOptions& options, std
     if (!set.has_choice())
       throw UsageError(
           fmt::format("--per {}: the selector '{}' has no settings", options.per, printable(set.selector.label)));
-    judgement.unit_request = {.kind = options.per == "layer" ? UnitKind::layer : UnitKind::kv_head,
+    judgement.unit_request = {.kind = options.per == name_of(UnitKind::layer) ? UnitKind::layer : UnitKind::kv_head,
                               .choosing = options.choosing.value_or(0.5),
                               .seed = options.guarantee.seed,
                               .io_budget = options.io_budget};

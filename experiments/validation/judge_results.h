@@ -31,10 +31,6 @@ struct JudgementOptions {
   int threads = 1;
 };
 
-inline const std::vector<std::string> kGuaranteeNames = {"prompts", "mean", "observed"};
-inline const std::vector<std::string> kBoundNames = {"hb", "wsr", "bootstrap"};
-inline const std::vector<std::string> kUnitNames = {"model", "layer", "kv_head"};
-
 /// Throws UsageError for what can be refused before anything is read or computed. `answers`: answers will be judged,
 /// too.
 void check_options(const JudgementOptions& options, bool answers = false);

@@ -112,11 +112,11 @@ Json guarantee_json(const Judgement& judgement) {
   Json targets = Json::array();
   for (const Target& target : judgement.request.targets) targets.push_back(target.text);
   Json json = {{"sentence", guarantee_sentence(judgement)},
-               {"kind", kGuaranteeNames[static_cast<std::size_t>(guarantee.kind)]},
+               {"kind", name_in(kGuaranteeNames, guarantee.kind)},
                {"targets", targets},
                {"confidence", guarantee.confidence}};
   if (guarantee.kind == GuaranteeKind::mean) {
-    json["bound"] = kBoundNames[static_cast<std::size_t>(guarantee.bound)];
+    json["bound"] = name_in(kBoundNames, guarantee.bound);
     Json clips = Json::array();
     for (const Target& target : judgement.request.targets) clips.push_back(guarantee.clip_of(target));
     json["clip"] = clips;

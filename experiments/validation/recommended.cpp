@@ -28,10 +28,10 @@ constexpr std::size_t kMaxWhy = 600;  // bytes of a sentence of another, which m
 constexpr std::int64_t kLargest = std::int64_t{1} << 40;
 
 Guarantee guarantee_of(const JsonPlace& claim) {
-  const auto index = [&](const JsonPlace& at, const std::vector<std::string>& names) {
-    return std::ranges::find(names, at.one_of(names)) - names.begin();
+  const auto value_at = [](const JsonPlace& at, const auto& names) {
+    return value_in(names, at.one_of(names_in(names)));
   };
-  Guarantee guarantee{.kind = static_cast<GuaranteeKind>(index(claim["kind"], kGuaranteeNames)),
+  Guarantee guarantee{.kind = value_at(claim["kind"], kGuaranteeNames),
                       .confidence = claim["confidence"].number(),
                       .seed = claim["seed"].unsigned_whole()};
   if (!guarantee.certifies())
@@ -39,7 +39,7 @@ Guarantee guarantee_of(const JsonPlace& claim) {
   if (guarantee.kind != GuaranteeKind::mean) {
     guarantee.max_violating = claim["beta"].number();
   } else {
-    guarantee.bound = static_cast<MeanBound>(index(claim["bound"], kBoundNames));
+    guarantee.bound = value_at(claim["bound"], kBoundNames);
     if (!claim["given_clip"].is_null()) guarantee.clip = claim["given_clip"].number();
   }
   return guarantee;
