@@ -133,8 +133,7 @@ SampleNumbers class_differences(std::span<const SampleCells> cells, const Failur
 std::vector<SampleCells> cells_at(const ModelStudy& study, const PooledSelector& selector, std::string_view metric,
                                   std::size_t setting, const std::set<int>& except) {
   auto settings = study.cells(selector, metric, except);
-  if (settings.empty()) return {};
-  return std::move(settings[settings.size() == 1 ? 0 : setting]);
+  return std::move(settings.at(settings.size() == 1 ? 0 : setting));  // 1: a metric without settings
 }
 
 const PooledSelector* ffd_at(const ModelStudy& study, double delta, std::string_view gqa) {

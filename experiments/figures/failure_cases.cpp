@@ -84,7 +84,7 @@ void add_values(const ModelStudy& study, const std::set<int>& dense, Shown& show
   for (const ClassMetric& metric : class_metrics()) {
     const auto settings = study.cells(*shown.selector, metric.metric, dense);
     const std::size_t index = settings.size() == 1 ? 0 : setting;  // 1: a metric without settings
-    shown.values.push_back(index < settings.size() ? pair_values(settings[index], metric.reduce) : std::vector<Pair>{});
+    shown.values.push_back(pair_values(settings.at(index), metric.reduce));
   }
 }
 

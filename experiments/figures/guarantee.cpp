@@ -84,15 +84,14 @@ std::vector<Row> rows_of(const ModelStudy& study, const PooledSelector& ffd) {
   std::vector<SampleCells> below;  // m - m~
   bool first = true;
   for (const auto& [metric, sign] : terms_of_gap(ffd)) {
-    const auto term = study.cells(ffd, metric, dense);
-    if (term.empty()) return {};
+    const std::vector<SampleCells> term = study.cells(ffd, metric, dense).front();
     if (std::exchange(first, false)) {
-      below = term.front();
+      below = term;
     } else {
       // A sample that lacks one of the terms has no gap.
       std::erase_if(below, [&](SampleCells& b) {
-        const auto other = std::ranges::find_if(term.front(), [&](const SampleCells& t) { return same_cells(b, t); });
-        if (other == term.front().end()) return true;
+        const auto other = std::ranges::find_if(term, [&](const SampleCells& t) { return same_cells(b, t); });
+        if (other == term.end()) return true;
         for (std::size_t c = 0; c < b.values.size(); ++c) b.values[c] += static_cast<float>(sign) * other->values[c];
         return false;
       });

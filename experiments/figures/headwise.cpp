@@ -47,10 +47,7 @@ std::vector<Policy> policies_of(const ModelStudy& study) {
   for (const PooledSelector* selector : gqa_policies(study, has_delta)) {
     const std::size_t setting = index_of(selector->group, kDelta).value();
     const std::set<int> dense = study.dense_layers({selector->group.label});
-    const auto at_setting = [&](const char* metric) {
-      const auto settings = study.cells(*selector, metric, dense);
-      return setting < settings.size() ? settings[setting] : std::vector<SampleCells>{};
-    };
+    const auto at_setting = [&](const char* metric) { return study.cells(*selector, metric, dense).at(setting); };
     policies.push_back({selector, at_setting("keep_ratio"), at_setting("recall"), at_setting("salient_hit_rate")});
   }
   return policies;

@@ -149,8 +149,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   std::vector<std::string> estimating;
   std::vector<const PooledSelector*> selectors;
   for (const PooledSelector& selector : study.selectors()) {
-    const auto cells = study.cells(selector, kRankMetrics[0].name);
-    if (cells.empty() || values_of(cells.front()).empty()) continue;
+    if (values_of(study.cells(selector, kRankMetrics[0].name).front()).empty()) continue;
     selectors.push_back(&selector);
     estimating.push_back(selector.group.label);
   }

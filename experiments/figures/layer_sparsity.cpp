@@ -59,7 +59,7 @@ std::vector<Curve> curves_of(const ModelStudy& study) {
                tokens = study.cells(*selector, "keep_ratio", dense);
     for (double delta : kPaperDeltas) {
       const std::optional<std::size_t> s = index_of(selector->group, delta);
-      if (!s || *s >= blocks.size() || describe(blocks[*s]).count == 0) continue;
+      if (!s || describe(blocks[*s]).count == 0) continue;
       Curve curve{.selector = selector, .delta = delta};
       curve.mean_blocks = 1 - describe(blocks[*s]).mean;
       curve.mean_tokens = 1 - describe(tokens.at(*s)).mean;

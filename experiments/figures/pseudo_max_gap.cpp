@@ -60,11 +60,11 @@ struct VariantGaps {
 
 VariantGaps gaps_of(const ModelStudy& study, const PooledSelector& selector, const Variant& variant) {
   VariantGaps gaps{.variant = &variant, .layers = {}, .by_layer = {}, .pooled = {}};
-  const auto cells = study.cells(selector, variant.metric, study.dense_layers({selector.group.label}));
-  if (cells.empty()) return gaps;
-  gaps.pooled = distribution_of(cells.front());
-  gaps.layers = layers_of(cells.front());
-  for (int layer : gaps.layers) gaps.by_layer.push_back(distribution_of(of_layer(cells.front(), layer)));
+  const std::vector<SampleCells> cells =
+      study.cells(selector, variant.metric, study.dense_layers({selector.group.label})).front();
+  gaps.pooled = distribution_of(cells);
+  gaps.layers = layers_of(cells);
+  for (int layer : gaps.layers) gaps.by_layer.push_back(distribution_of(of_layer(cells, layer)));
   return gaps;
 }
 

@@ -112,7 +112,7 @@ class Findings {
     const std::vector<std::string>& settings = shown_.selectors[selector].settings;
     const auto given = study_.cells(pooled, metric, dense_);
     std::vector<std::vector<SampleCells>> ordered(settings.size());
-    for (std::size_t i = 0; i < given.size() && i < pooled.group.setting_labels.size(); ++i) {
+    for (std::size_t i = 0; i < given.size(); ++i) {
       const auto place = std::ranges::find(settings, printable(pooled.group.setting_labels[i]));
       if (place != settings.end()) ordered[static_cast<std::size_t>(place - settings.begin())] = given[i];
     }

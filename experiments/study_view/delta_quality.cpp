@@ -57,7 +57,7 @@ DeltaValidation delta_validation_of(const ModelStudy& study, const PooledSelecto
   std::map<int, std::vector<DeltaCurve>> heads;  // by layer
   for (const Source& source : kSources) {
     const auto by_setting = study.cells(selector, source.metric, except);
-    for (std::size_t i = 0; i < result.settings.size() && result.settings[i] < by_setting.size(); ++i)
+    for (std::size_t i = 0; i < result.settings.size(); ++i)
       for (const SampleCells& sample : by_setting[result.settings[i]])
         for (std::size_t y = 0; y < sample.layers.size(); ++y) {
           std::vector<DeltaCurve>& own = heads[sample.layers[y]];

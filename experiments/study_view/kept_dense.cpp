@@ -22,18 +22,14 @@ class DenseCells {
  public:
   DenseCells(const ModelStudy& study, const PooledSelector& selector, std::size_t setting, int group)
       : group_(group),
-        errors_(at(study.cells(selector, "weighted_error_head"), setting)),
-        io_(at(study.cells(selector, "io_ratio"), setting)) {
+        errors_(study.cells(selector, "weighted_error_head").at(setting)),
+        io_(study.cells(selector, "io_ratio").at(setting)) {
     std::erase_if(errors_, [](const SampleCells& cells) {
       return std::ranges::any_of(cells.values, [](float e) { return std::isnan(e); });
     });
     std::erase_if(io_, [&](const SampleCells& cells) {  // bytes and errors are of the same samples
       return std::ranges::count(errors_, key_of(cells), [](const SampleCells& e) { return key_of(e); }) == 0;
     });
-  }
-
-  static std::vector<SampleCells> at(std::vector<std::vector<SampleCells>> settings, std::size_t setting) {
-    return setting < settings.size() ? std::move(settings[setting]) : std::vector<SampleCells>{};
   }
 
   bool empty() const { return errors_.empty(); }
@@ -156,7 +152,7 @@ std::vector<DenseCurve> dense_curves(const ModelStudy& study, const PooledSelect
     return in_order(cells, by, in_falling_order(heads, values));
   };
   std::vector<DenseCurve> curves{in_order_of(DenseBy::weight, squared_kv_weights(of_heads, group))};
-  const auto errors = means(cells, DenseCells::at(study.cells(selector, "output_error"), setting));
+  const auto errors = means(cells, study.cells(selector, "output_error").at(setting));
   if (!errors.empty()) curves.push_back(in_order_of(DenseBy::output_error, errors));
   const auto masses = means(cells, score_cells_of_all(study, "span_mass"));
   if (!masses.empty()) curves.push_back(in_order_of(DenseBy::span_mass, masses));

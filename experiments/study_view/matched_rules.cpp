@@ -72,7 +72,7 @@ std::optional<RuleCells> rule_cells(const ModelStudy& study, const RuleFamily& f
   for (std::size_t r = 0; r < family.rules.size(); ++r) {
     const PooledSelector& rule = *family.rules[r];
     const auto keep = study.cells(rule, "keep_ratio", except), recall = study.cells(rule, "recall", except);
-    for (std::size_t s = 0; s < keep.size() && s < recall.size(); ++s) {
+    for (std::size_t s = 0; s < keep.size(); ++s) {
       if (!std::ranges::equal(keep[s], entropy, same_cells) || !std::ranges::equal(recall[s], entropy, same_cells))
         continue;
       RuleCells::Setting setting{

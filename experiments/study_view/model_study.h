@@ -92,8 +92,8 @@ class ModelStudy {
   /// Layers that the option dense_layers made exact for one of `labels`, in any file.
   std::set<int> dense_layers(const std::vector<std::string>& labels) const;
 
-  /// The cells of a metric at every setting of the selector's group: [S], or [1] for a metric without settings. The
-  /// layers `except` are left out.
+  /// The cells of a metric at every setting of the selector's group: [S], or [1] for a metric without settings. A
+  /// metric that the results lack has [S] empty lists, and no list is ever missing. The layers `except` are left out.
   std::vector<std::vector<SampleCells>> cells(const PooledSelector& selector, std::string_view metric,
                                               const std::set<int>& except = {}) const;
   /// The cells of a metric of the exact scores, in the layers that were computed for the selector, without `except`.

@@ -27,10 +27,8 @@ RankCurve rank_curve(const ModelStudy& study, const PooledSelector& selector, co
   RankCurve curve{.selector = &selector, .sample = sample ? study.sample_title(*sample) : ""};
   std::map<int, RankPoint> layers;
   for (std::size_t m = 0; m < kRankMetrics.size(); ++m) {
-    const auto settings = study.cells(selector, kRankMetrics[m].name);
-    if (settings.empty()) continue;
-    const std::vector<SampleCells> cells =
-        of_samples(settings.front(), sample ? std::set{*sample} : std::set<SampleKey>{});
+    const std::vector<SampleCells> cells = of_samples(study.cells(selector, kRankMetrics[m].name).front(),
+                                                      sample ? std::set{*sample} : std::set<SampleKey>{});
     std::vector<SampleCells> compared;
     for (const int layer : layers_of(cells)) {
       const std::vector<SampleCells> here = of_layer(cells, layer);

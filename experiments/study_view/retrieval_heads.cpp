@@ -102,9 +102,8 @@ HeadKeeping::HeadKeeping(const ModelStudy& study, const PooledSelector& selector
 
 HeadKeep HeadKeeping::at(std::size_t setting, const RetrievalHead& head) const {
   HeadKeep keep{.mass_kept = kNaN, .worst_prompt = kNaN, .worst_retrieval_prompt = kNaN, .span_keep = kNaN};
-  if (setting >= mass_kept_.size()) return keep;
   double kept_of_all = 0, mass_of_all = 0;
-  for (const SampleCells& kept : mass_kept_[setting]) {
+  for (const SampleCells& kept : mass_kept_.at(setting)) {
     const SampleCells* masses = of_prompt(mass_, kept);
     if (masses == nullptr) continue;
     const std::vector<double> parts = queries_of(kept, head.layer, head.head),
@@ -124,7 +123,7 @@ HeadKeep HeadKeeping::at(std::size_t setting, const RetrievalHead& head) const {
   }
   if (mass_of_all > 0) keep.mass_kept = kept_of_all / mass_of_all;
   std::vector<double> shares;
-  for (const SampleCells& cells : keep_[setting])
+  for (const SampleCells& cells : keep_.at(setting))
     for (const double share : queries_of(cells, head.layer, head.head)) shares.push_back(share);
   keep.span_keep = describe(std::span<const double>(shares)).mean;
   return keep;

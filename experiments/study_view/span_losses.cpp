@@ -63,7 +63,7 @@ std::vector<SpanLoss> span_losses(const ModelStudy& study, const PooledSelector&
   const std::vector<std::vector<SampleCells>> layers = study.cells(selector, "span_lost", except);
   if (std::ranges::all_of(layers, [](const auto& samples) { return samples.empty(); })) return {};
   std::vector<SpanLoss> losses(selector.group.grid.size());
-  for (std::size_t i = 0; i < std::min(losses.size(), layers.size()); ++i)
+  for (std::size_t i = 0; i < layers.size(); ++i)
     for (const SampleCells& cells : layers[i])
       add_prompt(losses[i].best_layer, study.sample_title(key_of(cells)), best_of_layers(cells));
   add_models(study, selector.group, except, losses);

@@ -24,11 +24,6 @@ double share_of_sums(std::span<const SampleCells> part, std::span<const SampleCe
   return whole_sum > 0 ? part_sum / whole_sum : kNaN;
 }
 
-std::vector<SampleCells> at_setting(const std::vector<std::vector<SampleCells>>& settings, std::size_t setting,
-                                    const std::string& task) {
-  return setting < settings.size() ? of_task(settings[setting], task) : std::vector<SampleCells>{};
-}
-
 }  // namespace
 
 std::vector<SampleCells> of_task(const std::vector<SampleCells>& samples, const std::string& task) {
@@ -44,13 +39,13 @@ SpanCells::SpanCells(const ModelStudy& study, const PooledSelector& selector, co
       mass_(study.score_cells(selector, "span_mass", except)) {}
 
 SpanQuality SpanCells::at(std::size_t setting, const std::string& task) const {
-  const std::vector<SampleCells> keep = at_setting(keep_, setting, task), mass = of_task(mass_, task);
+  const std::vector<SampleCells> keep = of_task(keep_.at(setting), task), mass = of_task(mass_, task);
   const Moments kept = describe(keep);
   const SpanRecall retrieval_keep = span_recall(keep, mass);  // the same matching of cells for another metric
-  const SpanRecall recall = span_recall(at_setting(recall_, setting, task), mass);
+  const SpanRecall recall = span_recall(of_task(recall_.at(setting), task), mass);
   return {.keep = kept.mean,
           .retrieval_keep = retrieval_keep.mean,
-          .mass_kept = share_of_sums(at_setting(mass_kept_, setting, task), mass),
+          .mass_kept = share_of_sums(of_task(mass_kept_.at(setting), task), mass),
           .recall_mean = recall.mean,
           .recall_min = recall.min,
           .cells = kept.count,
