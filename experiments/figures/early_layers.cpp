@@ -169,10 +169,10 @@ struct Verdict {
   }
 };
 
-/// Compares the early layers with the worst of the others, at the first of the papers' settings. Nothing if the
+/// Compares the early layers with the worst of the others, at the first of the shown settings. Nothing if the
 /// selector was not computed in an early and in a later layer.
 std::optional<Finding> finding_of(const ModelStudy& study, const PooledSelector& selector) {
-  const std::size_t setting = default_settings(selector.group).front();
+  const std::size_t setting = shown_settings(selector.group).front();
   double lowest_recall = 1, largest_error = 0;
   std::vector<LayerQuality> early;
   const std::vector<LayerQuality> layers = by_layer(study, selector, setting);
@@ -219,7 +219,7 @@ std::vector<Finding> exceptions(const ModelStudy& study, const std::vector<Group
     for (const GroupCurve& without : curves) {
       if (!with.dense || without.dense || with.group->name != "all" || without.group->name != "all") continue;
       if (!differ_at_most_in(*with.curve.selector, *without.curve.selector, {"dense_layers"})) continue;
-      const std::string setting = without.selector().setting_labels[default_settings(without.selector()).front()];
+      const std::string setting = without.selector().setting_labels[shown_settings(without.selector()).front()];
       const auto a = std::ranges::find(without.curve.points, setting, &QualityPoint::setting_label);
       const auto b = std::ranges::find(with.curve.points, setting, &QualityPoint::setting_label);
       if (a == without.curve.points.end() || b == with.curve.points.end()) continue;
@@ -283,13 +283,13 @@ Figure figure_of(const ModelStudy& study, const std::vector<LayerGroup>& groups,
   return figure;
 }
 
-NamedTable default_table(const ModelStudy& study, const std::vector<GroupCurve>& curves) {
+NamedTable shown_table(const ModelStudy& study, const std::vector<GroupCurve>& curves) {
   std::vector<Row> rows;
   std::vector<const StudySelector*> chosen;
   for (const GroupCurve& curve : curves) {
-    const std::vector<std::size_t> defaults = default_settings(curve.selector());
+    const std::vector<std::size_t> settings = shown_settings(curve.selector());
     for (const QualityPoint& point : curve.curve.points) {
-      if (std::ranges::count(defaults, point.setting) == 0) continue;
+      if (std::ranges::count(settings, point.setting) == 0) continue;
       rows.push_back({&curve, &point});
       chosen.push_back(&curve.selector());
     }
@@ -313,7 +313,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   ExperimentResult result;
   result.findings = findings_of(study, curves);
   result.figures.push_back(figure_of(study, groups, curves, options));
-  result.tables.push_back(default_table(study, curves));
+  result.tables.push_back(shown_table(study, curves));
   return result;
 }
 

@@ -248,7 +248,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
   ExperimentResult result;
   for (const Row& row : rows)
-    if (&row == shown || (of_model(row) && is_default_setting(first->group, row.setting)))
+    if (&row == shown || (of_model(row) && is_paper_setting(first->group, row.setting)))
       result.findings.push_back(finding_of(row));
   result.figures.push_back(
       {.name = "guarantee",

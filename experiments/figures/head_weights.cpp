@@ -168,9 +168,9 @@ Finding heads_finding(const HeadRanking& ranking, const std::string& label) {
                             .head = first.place.second}};
 }
 
-/// Where a selector's weighted error is, at the setting of its paper. Nothing if there is no error.
+/// Where a selector's weighted error is, at the first of the shown settings. Nothing if there is no error.
 std::optional<Finding> error_finding(const SelectorShares& selector) {
-  const std::size_t setting = default_settings(selector.group()).front();
+  const std::size_t setting = shown_settings(selector.group()).front();
   const auto point = std::ranges::find(selector.curve.points, setting, &QualityPoint::setting);
   if (point == selector.curve.points.end()) return std::nullopt;
   const HeadShares& shares = selector.shares[static_cast<std::size_t>(point - selector.curve.points.begin())];

@@ -32,7 +32,7 @@ std::vector<Kept> kept_of(const ModelStudy& study, const std::vector<SelectorSha
                           const HeadRanking& weights) {
   std::vector<Kept> all;
   for (const SelectorShares& selector : selectors) {
-    const std::size_t setting = default_settings(selector.group()).front();
+    const std::size_t setting = shown_settings(selector.group()).front();
     Kept kept{&selector, setting, dense_curves(study, *selector.curve.selector, setting, weights)};
     if (!kept.curves.empty() && kept.curves.front().points.front().mean_error > 0) all.push_back(std::move(kept));
   }

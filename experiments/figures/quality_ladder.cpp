@@ -34,7 +34,7 @@ struct Point {
   std::string curve() const { return curve_name(group().label) + (whole_model ? " [all layers]" : ""); }
   const Ladder& recall() const { return ladders[0]; }
   /// A setting of the methods' papers, or the only one that there is.
-  bool is_default() const { return is_default_setting(group(), setting) || group().kind == SettingKind::none; }
+  bool is_of_paper() const { return is_paper_setting(group(), setting) || group().kind == SettingKind::none; }
   std::string named() const { return named_setting(group(), setting); }
 };
 
@@ -77,7 +77,7 @@ Table table_of(const std::vector<Point>& points) {
       columns.push_back(
           {{column_of(kMeasures[m], rung)}, [m, &rung](const Point& p) { return p.ladders[m].*rung.value; }});
   columns.push_back({{"cells"}, [](const Point& p) { return static_cast<double>(p.recall().count); }});
-  columns.push_back({{"default"}, [](const Point& p) { return p.is_default() ? 1.0 : 0.0; }});
+  columns.push_back({{"default"}, [](const Point& p) { return p.is_of_paper() ? 1.0 : 0.0; }});
   return make_table<Point>(points, columns);
 }
 
@@ -90,7 +90,7 @@ Table default_table(const std::vector<Point>& points) {
   std::vector<Row> rows;
   for (std::size_t m = 0; m < kMeasures.size(); ++m)
     for (const Point& point : points)
-      if (point.is_default() && !point.whole_model) rows.push_back({&point, m});
+      if (point.is_of_paper() && !point.whole_model) rows.push_back({&point, m});
 
   std::vector<ColumnOf<Row>> columns = {
       {{"metric", kText}, [](const Row& r) { return kMeasures[r.measure].title; }},
@@ -154,7 +154,7 @@ std::vector<Finding> findings_of(const ModelStudy& study, const std::vector<Poin
   const auto first_ffd = std::ranges::find_if(points, [](const Point& p) { return p.group().name == "ffd"; });
   std::vector<const Point*> real;
   for (const Point& p : points) {
-    if (!p.is_default()) continue;
+    if (!p.is_of_paper()) continue;
     if (!p.selector->is_oracle() && p.selector->of_all_samples(p.setting) &&
         (real.empty() || study.have_same_prompts(*real.front()->selector, *p.selector)))
       real.push_back(&p);
@@ -212,7 +212,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
       .columns = 2,
       .panel_height_in = 0.85,
       .panels = panels_of(study, points, options)};
-  if (std::ranges::any_of(points, [](const Point& p) { return p.is_default() && !p.whole_model; }))
+  if (std::ranges::any_of(points, [](const Point& p) { return p.is_of_paper() && !p.whole_model; }))
     result.tables.push_back(
         {"quality_ladder_defaults",
          fmt::format(

@@ -35,7 +35,7 @@ Table table_of(const std::vector<QualityCurve>& curves) {
                             {{"mass_recall_min"}, [](const Row& r) { return r.point->mass_recall_min; }},
                             {{"cells"}, [](const Row& r) { return static_cast<double>(r.point->cells); }},
                             {{"clusters"}, [](const Row& r) { return static_cast<double>(r.point->recall.clusters); }},
-                            {{"default"}, [](const Row& r) { return r.point->is_default ? 1.0 : 0.0; }}});
+                            {{"default"}, [](const Row& r) { return r.point->is_paper_setting ? 1.0 : 0.0; }}});
 }
 
 /// The curve that FFD is compared with: Quest, as in the paper, else the first other curve that is not an oracle.
@@ -68,7 +68,7 @@ std::vector<Finding> findings_of(const ModelStudy& study, const std::vector<Qual
   }
   constexpr double kSeriousRecall = 0.9;
   for (const QualityPoint& p : ffd->points)
-    if (p.is_default)
+    if (p.is_paper_setting)
       findings.push_back(
           {.text = fmt::format("{} at {} {} keeps {:.1f} % of the tokens and reads {:.1f} % of the bytes: mean recall "
                                "{:.4f} (lowest {:.3f}), max LSE error {:.3g} nats.",

@@ -199,7 +199,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   result.findings.push_back(ranking_finding(ranking, curves.front().group().label));
   for (const LossCurve& curve : curves) {
     if (curve.curve.selector->is_oracle()) continue;
-    std::vector<std::size_t> settings = default_settings(curve.group());
+    std::vector<std::size_t> settings = shown_settings(curve.group());
     if (curve.group().name != "ffd") settings.resize(1);
     for (std::size_t i = 0; i < curve.losses.size(); ++i)
       if (std::ranges::count(settings, curve.curve.points[i].setting) > 0 && curve.losses[i].best_layer.prompts > 0)

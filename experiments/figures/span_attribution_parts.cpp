@@ -23,7 +23,7 @@ struct LossRow : QualityRow {
 std::vector<LossRow> loss_rows(const std::vector<LossCurve>& curves, bool of_papers) {
   std::vector<LossRow> rows;
   for (const LossCurve& curve : curves) {
-    const std::vector<std::size_t> settings = default_settings(curve.group());
+    const std::vector<std::size_t> settings = shown_settings(curve.group());
     for (std::size_t i = 0; i < curve.losses.size(); ++i)
       if (!of_papers || std::ranges::count(settings, curve.curve.points[i].setting) > 0)
         rows.push_back({{&curve.curve, &curve.curve.points[i]}, &curve.losses[i]});
@@ -45,7 +45,7 @@ Table loss_columns(const std::vector<LossRow>& rows) {
        {{"model_worst_prompt", kText}, [](const LossRow& r) { return display_name(r.loss->model.worst_prompt); }},
        {{"prompts", kNumber, {}, 0}, [](const LossRow& r) { return static_cast<double>(r.loss->best_layer.prompts); }},
        {{"model_prompts", kNumber, {}, 0}, [](const LossRow& r) { return static_cast<double>(r.loss->model.prompts); }},
-       {{"default", kNumber, {}, 0}, [](const LossRow& r) { return r.point->is_default ? 1.0 : 0.0; }}});
+       {{"default", kNumber, {}, 0}, [](const LossRow& r) { return r.point->is_paper_setting ? 1.0 : 0.0; }}});
 }
 
 /// Prompts with spans, and how many of them tell of the whole model.
@@ -101,7 +101,7 @@ Table head_points(const std::vector<HeadCurve>& heads) {
 /// Index in `points` of the i-th setting of the methods' papers, in the order of tokens kept.
 std::optional<std::size_t> paper_point(const HeadCurve& head, std::size_t i) {
   for (std::size_t p = 0; p < head.points.size(); ++p)
-    if (head.of->curve.points[p].is_default && i-- == 0) return p;
+    if (head.of->curve.points[p].is_paper_setting && i-- == 0) return p;
   return std::nullopt;
 }
 

@@ -56,7 +56,7 @@ Table table_of(const std::vector<SpanCurve>& curves) {
              {{"span_recall_min"}, [](const Row& r) { return r.spans->recall_min; }},
              {{"cells"}, [](const Row& r) { return static_cast<double>(r.spans->cells); }},
              {{"retrieval_cells"}, [](const Row& r) { return static_cast<double>(r.spans->retrieval_cells); }},
-             {{"default"}, [](const Row& r) { return r.point->is_default ? 1.0 : 0.0; }}});
+             {{"default"}, [](const Row& r) { return r.point->is_paper_setting ? 1.0 : 0.0; }}});
 }
 
 std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<SpanCurve>& curves, bool has_retrieval,
@@ -92,14 +92,14 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<SpanCurv
   return panels;
 }
 
-/// Findings about all default settings of FFD, and about the first of every other selector.
+/// Findings about all shown settings of FFD, and about the first of every other selector.
 std::vector<Finding> findings_of(const std::vector<SpanCurve>& curves) {
   constexpr double kWarningRecall = 0.9, kSeriousRecall = 0.5;
   std::vector<Finding> findings;
   for (const SpanCurve& curve : curves) {
     const StudySelector& group = curve.curve.selector->group;
     if (curve.curve.whole_model || curve.curve.selector->is_oracle()) continue;
-    std::vector<std::size_t> settings = default_settings(group);
+    std::vector<std::size_t> settings = shown_settings(group);
     if (group.name != "ffd") settings.resize(1);
     for (std::size_t i = 0; i < curve.spans.size(); ++i) {
       const SpanQuality& spans = curve.spans[i];

@@ -31,7 +31,7 @@ struct Row {
   const std::string& label() const { return selector->group.label; }
 };
 
-/// The rows of one selector: for each of the papers' settings each task, then all tasks.
+/// The rows of one selector: for each of the shown settings each task, then all tasks.
 void add_rows(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& except, bool whole_model,
               const std::set<std::string>& tasks, std::vector<Row>& rows) {
   const SpanCells spans(study, selector, except);
@@ -39,7 +39,7 @@ void add_rows(const ModelStudy& study, const PooledSelector& selector, const std
   const auto keep = study.cells(selector, "keep_ratio", except), io = study.cells(selector, "io_ratio", except);
   std::vector<std::string> chosen(tasks.begin(), tasks.end());
   chosen.emplace_back();
-  for (const std::size_t s : default_settings(selector.group))
+  for (const std::size_t s : shown_settings(selector.group))
     for (const std::string& task : chosen) {
       const std::vector<SampleCells> cells = of_task(recall.at(s), task);
       Row row{.task = task.empty() ? kAllTasks : apart_from(kAllTasks, "task", task),
@@ -116,7 +116,7 @@ void add_worst_task(const std::vector<const Row*>& tasks, std::vector<Finding>& 
 void add_comparison(const ModelStudy& study, const std::vector<Row>& rows, std::vector<Finding>& findings) {
   std::vector<const Row*> ours, theirs;
   for (const PooledSelector& selector : study.selectors()) {
-    const std::vector<std::size_t> settings = default_settings(selector.group);
+    const std::vector<std::size_t> settings = shown_settings(selector.group);
     if (selector.group.name == "ffd" && ours.empty()) ours = rows_of(rows, selector, settings.front());
     if (selector.group.name != "quest" || !theirs.empty()) continue;
     for (const std::size_t s : settings)
@@ -168,7 +168,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   ExperimentResult result;
   add_comparison(study, rows, result.findings);
   for (const PooledSelector& selector : study.selectors())
-    if (const auto own = rows_of(rows, selector, default_settings(selector.group).front());
+    if (const auto own = rows_of(rows, selector, shown_settings(selector.group).front());
         own.size() > 1 && !selector.is_oracle())
       add_worst_task(own, result.findings);
   std::vector<const StudySelector*> groups;

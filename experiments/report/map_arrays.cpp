@@ -131,7 +131,7 @@ class MapMaker {
     if (std::ranges::none_of(keep, [](double k) { return std::isnan(k); }))
       std::ranges::stable_sort(order, {}, [&](std::size_t i) { return keep[i]; });
     for (const std::size_t i : order) {
-      if (is_default_setting(group, i)) made.marked.push_back(static_cast<int>(made.settings.size()));
+      if (is_paper_setting(group, i)) made.marked.push_back(static_cast<int>(made.settings.size()));
       made.settings.push_back(printable(group.setting_labels[i]));
     }
     return made;

@@ -26,15 +26,15 @@ std::vector<Setting> paper_settings(SettingKind kind) {
   return {};
 }
 
-bool is_default_setting(const StudySelector& group, std::size_t setting) {
+bool is_paper_setting(const StudySelector& group, std::size_t setting) {
   return !shifts_settings(group) && std::ranges::count(paper_settings(group.kind), group.grid[setting]) > 0;
 }
 
-std::vector<std::size_t> default_settings(const StudySelector& group) {
+std::vector<std::size_t> shown_settings(const StudySelector& group) {
   std::vector<std::size_t> chosen, all;
   for (std::size_t s = 0; s < group.grid.size(); ++s) {
     all.push_back(s);
-    if (is_default_setting(group, s)) chosen.push_back(s);
+    if (is_paper_setting(group, s)) chosen.push_back(s);
   }
   return chosen.empty() ? all : chosen;
 }
@@ -42,7 +42,7 @@ std::vector<std::size_t> default_settings(const StudySelector& group) {
 std::string without_paper_settings(const std::vector<const StudySelector*>& groups, std::string_view instead) {
   std::vector<std::string> without;
   for (const StudySelector* group : groups)
-    if (group->kind != SettingKind::none && !is_default_setting(*group, default_settings(*group).front()))
+    if (group->kind != SettingKind::none && !is_paper_setting(*group, shown_settings(*group).front()))
       if (std::string name = display_name(group->label); std::ranges::count(without, name) == 0)
         without.push_back(std::move(name));
   if (without.empty()) return {};

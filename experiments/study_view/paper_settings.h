@@ -21,10 +21,10 @@ inline constexpr double kPaperFactor = 1000;
 std::vector<Setting> paper_settings(SettingKind kind);
 
 /// Whether the setting is one of them. Those of a settings_file, which has others for each KV head, are not.
-bool is_default_setting(const StudySelector& group, std::size_t setting);
+bool is_paper_setting(const StudySelector& group, std::size_t setting);
 
 /// The indices of the papers' settings in the grid; every index if it has none of them.
-std::vector<std::size_t> default_settings(const StudySelector& group);
+std::vector<std::size_t> shown_settings(const StudySelector& group);
 
 /// Ends a caption that speaks of the papers' settings: of which selectors the grid has none of them. `instead`: what is
 /// shown of those, "all settings are shown". Empty if each has one, or no settings.

@@ -60,7 +60,7 @@ QualityCurve quality_curve(const ModelStudy& study, const PooledSelector& select
                             .lse_error_max = describe(errors).max,
                             .mass_recall_min = describe(of_samples(mass.at(s), samples)).min,
                             .cells = recalls.count,
-                            .is_default = is_default_setting(selector.group, s),
+                            .is_paper_setting = is_paper_setting(selector.group, s),
                             .is_compared = samples.size() == 1 || selector.of_all_samples(s)});
   }
   std::ranges::stable_sort(curve.points, {}, [](const QualityPoint& p) { return p.keep.mean; });
@@ -101,7 +101,7 @@ std::optional<double> shared_io(const QualityCurve& a, const QualityCurve& b) {
   if (low > high) return std::nullopt;
   std::vector<double> wanted = {kComparedIo};
   for (const QualityPoint& p : ours)
-    if (p.is_default) wanted.push_back(p.io.mean);
+    if (p.is_paper_setting) wanted.push_back(p.io.mean);
   for (double io : wanted)
     if (low <= io && io <= high) return io;
   return (low + high) / 2;

@@ -20,8 +20,8 @@ struct QualityPoint {
   Interval io, keep, recall, lse_error;
   double recall_min = 0, recall_p5 = 0, lse_error_max = 0, mass_recall_min = 0;
   std::int64_t cells = 0;
-  bool is_default = false;  ///< one of the settings that the methods' papers use
-  bool is_compared = true;  ///< its cells are of the same prompts as those of the curve's other such points
+  bool is_paper_setting = false;  ///< one of the settings that the methods' papers use
+  bool is_compared = true;        ///< its cells are of the same prompts as those of the curve's other such points
 };
 
 struct QualityCurve {
@@ -74,8 +74,8 @@ std::optional<double> value_at(const QualityCurve& curve, double x, ValueOf x_of
 /// The value on a curve at the io ratio `io`.
 std::optional<double> at_io(const QualityCurve& curve, double io, ValueOf value);
 
-/// An io ratio that both curves reach: a quarter if possible, where the paper compares methods, else that of a default
-/// setting of `a`, else the middle of the common range.
+/// An io ratio that both curves reach: a quarter if possible, where the paper compares methods, else that of a
+/// paper's setting of `a`, else the middle of the common range.
 std::optional<double> shared_io(const QualityCurve& a, const QualityCurve& b);
 
 /// The first curve of the selector `name` that has points. Null if there is none.

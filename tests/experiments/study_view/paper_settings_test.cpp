@@ -18,11 +18,11 @@ StudySelector selector_of(const std::string& label, SettingKind kind, std::vecto
 
 TEST(PaperSettings, AreThoseOfTheKind) {
   using Indices = std::vector<std::size_t>;
-  EXPECT_EQ(default_settings(selector_of("a", SettingKind::delta, {{4}, {7}, {5}})), (Indices{1, 2}));
-  EXPECT_EQ(default_settings(selector_of("a", SettingKind::budget, {{50}, {50, true}, {1024}})), (Indices{1, 2}));
-  EXPECT_EQ(default_settings(selector_of("a", SettingKind::p, {{0.8}, {0.85}})), (Indices{1}));
-  EXPECT_EQ(default_settings(selector_of("a", SettingKind::factor, {{100}, {1000}})), (Indices{1}));
-  EXPECT_EQ(default_settings(selector_of("a", SettingKind::delta, {{1}, {2}})), (Indices{0, 1})) << "it has none";
+  EXPECT_EQ(shown_settings(selector_of("a", SettingKind::delta, {{4}, {7}, {5}})), (Indices{1, 2}));
+  EXPECT_EQ(shown_settings(selector_of("a", SettingKind::budget, {{50}, {50, true}, {1024}})), (Indices{1, 2}));
+  EXPECT_EQ(shown_settings(selector_of("a", SettingKind::p, {{0.8}, {0.85}})), (Indices{1}));
+  EXPECT_EQ(shown_settings(selector_of("a", SettingKind::factor, {{100}, {1000}})), (Indices{1}));
+  EXPECT_EQ(shown_settings(selector_of("a", SettingKind::delta, {{1}, {2}})), (Indices{0, 1})) << "it has none";
 }
 
 TEST(PaperSettings, AGridWithoutThemIsNamed) {
