@@ -131,11 +131,11 @@ Table table_of(const std::vector<ClassRow>& rows) {
 struct Dot {
   const char* pair_class;
   Pair gap;
-  double std = kNaN, keep = kNaN, hits = kNaN;
+  double score_std = kNaN, keep = kNaN, hits = kNaN;
 };
 
 Figure scatter_of(const ModelStudy& study, const Shown& ffd, const FailureCases& cases, const std::vector<Pair>& gaps,
-                  const std::vector<Pair>& stds) {
+                  const std::vector<Pair>& score_stds) {
   using Key = std::array<int, 3>;
   const auto key = [](const Pair& p) { return Key{p.dump, p.layer, p.head}; };
   const auto by_key = [&](const std::vector<Pair>& pairs) {
@@ -143,7 +143,8 @@ Figure scatter_of(const ModelStudy& study, const Shown& ffd, const FailureCases&
     for (const Pair& p : pairs) values[key(p)] = p.value;
     return values;
   };
-  const auto gap = by_key(gaps), std = by_key(stds), keep = by_key(ffd.values[0]), hits = by_key(ffd.values[1]);
+  const auto gap = by_key(gaps), score_std = by_key(score_stds), keep = by_key(ffd.values[0]),
+             hits = by_key(ffd.values[1]);
   const auto of = [&](const std::map<Key, double>& values, const Pair& p) {
     const auto found = values.find(key(p));
     return found == values.end() ? kNaN : found->second;
@@ -154,7 +155,8 @@ Figure scatter_of(const ModelStudy& study, const Shown& ffd, const FailureCases&
   for (const PairClass& pair_class : kClasses)
     for (const Pair& p : cases.*pair_class.members)
       if (pair_class.members != &FailureCases::proxy_error || !high.contains(key(p)))
-        dots.push_back({pair_class.name, {p.dump, p.layer, p.head, of(gap, p)}, of(std, p), of(keep, p), of(hits, p)});
+        dots.push_back(
+            {pair_class.name, {p.dump, p.layer, p.head, of(gap, p)}, of(score_std, p), of(keep, p), of(hits, p)});
 
   Figure figure{
       .name = "failure_cases",
@@ -163,7 +165,7 @@ Figure scatter_of(const ModelStudy& study, const Shown& ffd, const FailureCases&
                                      {{"layer"}, [](const Dot& d) { return static_cast<double>(d.gap.layer); }},
                                      {{"head"}, [](const Dot& d) { return static_cast<double>(d.gap.head); }},
                                      {{"top1_top2_gap"}, [](const Dot& d) { return d.gap.value; }},
-                                     {{"score_std"}, [](const Dot& d) { return d.std; }},
+                                     {{"score_std"}, [](const Dot& d) { return d.score_std; }},
                                      {{"keep_ratio"}, [](const Dot& d) { return d.keep; }},
                                      {{"salient_hit_rate"}, [](const Dot& d) { return d.hits; }}})};
   figure.caption = fmt::format(
@@ -255,14 +257,14 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   for (const Shown& one : shown) labels.push_back(one.selector->group.label);
   const std::set<int> dense = study.dense_layers(labels);
   const std::vector<SampleCells> gap = study.score_cells(*shown[0].selector, "top1_top2_gap", dense);
-  const std::vector<SampleCells> std = study.score_cells(*shown[0].selector, "score_std", dense);
-  const FailureCases cases = failure_cases(gap, std);
+  const std::vector<SampleCells> score_std = study.score_cells(*shown[0].selector, "score_std", dense);
+  const FailureCases cases = failure_cases(gap, score_std);
   if (cases.total() == 0) return Unsupported{"needs top1_top2_gap and score_std of some layer in the results", run};
   for (Shown& one : shown) add_values(study, dense, one);
 
   const std::vector<ClassRow> rows = rows_of(shown, cases);
   ExperimentResult result{.findings = findings_of(rows)};
-  result.figures.push_back(scatter_of(study, shown[0], cases, pair_values(gap), pair_values(std)));
+  result.figures.push_back(scatter_of(study, shown[0], cases, pair_values(gap), pair_values(score_std)));
   result.tables.push_back(
       {"failure_cases_table",
        fmt::format(
