@@ -78,4 +78,11 @@ inline std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+/// split() for a typed list of numbers: without the spaces around them, which a list of names may have.
+inline std::vector<std::string_view> trimmed_items(std::string_view text, char separator = ',') {
+  std::vector<std::string_view> items = split(text, separator);
+  for (std::string_view& item : items) item = trimmed(item);
+  return items;
+}
+
 }  // namespace attest

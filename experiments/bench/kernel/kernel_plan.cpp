@@ -119,7 +119,7 @@ std::vector<std::int64_t> parse_lengths(std::string_view text, std::string_view 
         option, part));
   };
   std::vector<std::int64_t> lengths;
-  for (const std::string_view part : split(text, ',')) {
+  for (const std::string_view part : trimmed_items(text)) {
     const std::size_t dots = part.find("..");
     const std::optional<std::int64_t> first = parse_token_count(part.substr(0, dots), kMaxLength);
     const std::optional<std::int64_t> last =

@@ -20,12 +20,6 @@ constexpr int kMaxDecimals = 15;
 constexpr int kLargestExponent = 1000;  // beyond what a double has
 constexpr double kWhole = 0x1p53;       // doubles from here on have no decimals
 
-std::vector<std::string_view> trimmed_items(std::string_view text, char separator) {
-  std::vector<std::string_view> items = split(text, separator);
-  std::ranges::transform(items, items.begin(), trimmed);
-  return items;
-}
-
 /// A finite number, and how many digits follow its point when it is written without an exponent.
 struct Decimal {
   double value = 0;
@@ -61,7 +55,7 @@ class GridParser {
   /// The elements of the list with ranges expanded.
   std::vector<std::string> elements(std::string_view text) const {
     std::vector<std::string> all;
-    for (const std::string_view part : trimmed_items(text, ',')) {
+    for (const std::string_view part : trimmed_items(text)) {
       if (part.find(':') == std::string_view::npos)
         all.emplace_back(part);
       else

@@ -16,7 +16,7 @@ std::vector<std::string> parse_names(std::string_view text) {
 
 std::vector<std::pair<int, int>> parse_ranges(std::string_view text, std::string_view option, std::string_view noun) {
   std::vector<std::pair<int, int>> ranges;
-  for (const std::string_view part : split(text, ',')) {
+  for (const std::string_view part : trimmed_items(text)) {
     const std::size_t dash = part.find('-');
     const std::optional<int> first = parse_whole<int>(part.substr(0, dash));
     std::optional<int> last = first;
@@ -43,7 +43,7 @@ QueryChoice parse_queries(std::string_view text) {
     throw UsageError(fmt::format("--queries: '{}' is not last:N with a whole number N above 0", text));
   }
   choice.kind = QueryChoice::Kind::positions;
-  for (const std::string_view part : split(text, ',')) {
+  for (const std::string_view part : trimmed_items(text)) {
     const std::optional<std::int64_t> position = parse_whole<std::int64_t>(part);
     if (!position)
       throw UsageError(fmt::format("--queries: '{}' is not a position; expected all, last:N or positions", part));

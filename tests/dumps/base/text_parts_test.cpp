@@ -50,6 +50,7 @@ TEST(TextParts, ItemsStandBetweenSeparators) {
   EXPECT_EQ(split("", ','), Items{""});
   EXPECT_EQ(trimmed("  a b "), "a b");
   EXPECT_EQ(trimmed("   "), "");
+  EXPECT_EQ(trimmed_items(" 5, 7 0 ,"), (Items{"5", "7 0", ""}));
 }
 
 }  // namespace

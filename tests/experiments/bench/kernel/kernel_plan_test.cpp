@@ -24,11 +24,11 @@ KernelPlanOptions options() {
 
 TEST(KernelPlan, LengthsAsTyped) {
   EXPECT_THAT(parse_lengths("4K"), ElementsAre(4096));
-  EXPECT_THAT(parse_lengths("5000,4k"), ElementsAre(5000, 4096));
+  EXPECT_THAT(parse_lengths("5000, 4k"), ElementsAre(5000, 4096));
   EXPECT_THAT(parse_lengths("4K..32K"), ElementsAre(4096, 8192, 16384, 32768));
   EXPECT_THAT(parse_lengths("3..20,1K"), ElementsAre(3, 6, 12, 1024));
   for (const char* text : {"", "x", "0", "-1", "4K,", "8K..4K", "..4K", "4K..", "1.5K", "16385K",
-                           "99999999999999999999K", "1..99999999999", "4K..8K..16K", " 4K"})
+                           "99999999999999999999K", "1..99999999999", "4K..8K..16K", "4 K"})
     EXPECT_THAT(message_of<UsageError>([&] { parse_lengths(text); }), testing::StartsWith("--lengths: '")) << text;
   EXPECT_EQ(message_of<UsageError>([] { parse_lengths("4K,4096"); }), "--lengths: 4096 tokens are there twice");
   EXPECT_EQ(message_of<UsageError>([] { parse_lengths("4K,4096", "--context"); }),

@@ -17,7 +17,7 @@ using Ranges = std::vector<std::pair<int, int>>;
 
 TEST(StudyChoice, Layers) {
   EXPECT_EQ(parse_layers("0-31"), (Ranges{{0, 31}}));
-  EXPECT_EQ(parse_layers("0,5,8-11"), (Ranges{{0, 0}, {5, 5}, {8, 11}}));
+  EXPECT_EQ(parse_layers("0, 5 ,8-11"), (Ranges{{0, 0}, {5, 5}, {8, 11}}));
   EXPECT_EQ(parse_layers("2,8-"), (Ranges{{2, 2}, {8, kOpenEnd}}));
   for (const char* text : {"", "a", "3-1", "-1", "-", "1--2", "1,,2", "99999999999", "1.5"})
     EXPECT_THROW(parse_layers(text), UsageError) << text;
@@ -30,7 +30,7 @@ TEST(StudyChoice, Layers) {
 TEST(StudyChoice, Queries) {
   EXPECT_EQ(parse_queries("all").kind, QueryChoice::Kind::all);
   EXPECT_EQ(parse_queries("last:4").last, 4);
-  EXPECT_EQ(parse_queries("1000,2047").positions, (std::vector<std::int64_t>{1000, 2047}));
+  EXPECT_EQ(parse_queries("1000, 2047").positions, (std::vector<std::int64_t>{1000, 2047}));
   for (const char* text : {"", "last", "last:", "last:0", "last:-1", "last:x", "first:2", "1,-2", "1,"})
     EXPECT_THROW(parse_queries(text), UsageError) << text;
   EXPECT_EQ(message_of<UsageError>([] { parse_queries("first"); }),
