@@ -33,7 +33,7 @@ ORDER = """
     experiments/cli/process experiments/cli/parse experiments/cli/output experiments/cli/options
     experiments/run experiments/study_view experiments/bench/study experiments/bench/kernel experiments/bench/model
     experiments/figures experiments/failure_prediction experiments/tables experiments/compare experiments/claims
-    experiments/validation experiments/report experiments/audit experiments/list experiments/inspect
+    experiments/validation experiments/weights experiments/report experiments/audit experiments/list experiments/inspect
     experiments/commands
     experiments
 """.split()

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <ranges>
 #include <span>
 
 #include "analysis/statistics/mean.h"
@@ -70,6 +71,11 @@ std::vector<HeadPlace> in_falling_order(const std::set<HeadPlace>& places, const
     return found == values.end() ? -1.0 : found->second;
   });
   return order;
+}
+
+std::vector<HeadPlace> in_falling_order(const std::map<HeadPlace, double>& values) {
+  const auto places = values | std::views::keys;
+  return in_falling_order({places.begin(), places.end()}, values);
 }
 
 HeadRanking rank_by_weight(const ModelStudy& study) {

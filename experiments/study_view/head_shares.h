@@ -37,6 +37,8 @@ std::map<HeadPlace, double> squared_kv_weights(const std::map<HeadPlace, double>
 
 /// Places in the order of falling values, of which none is below 0; those without a value come last.
 std::vector<HeadPlace> in_falling_order(const std::set<HeadPlace>& places, const std::map<HeadPlace, double>& values);
+/// All that have a value.
+std::vector<HeadPlace> in_falling_order(const std::map<HeadPlace, double>& values);
 
 /// Ranks heads by their weight over all samples and layers that have weights.
 HeadRanking rank_by_weight(const ModelStudy& study);

@@ -227,6 +227,18 @@ Recommended read_recommended(const std::string& path) {
   return found;
 }
 
+void refuse_certifying(const Recommended& recommended, const std::string& hash, const std::string& path) {
+  if (std::ranges::count(recommended.hashes, hash) > 0)
+    throw UsageError(
+        fmt::format("{} holds the prompts that certified {}; monitoring takes later ones", path, recommended.path));
+}
+
+void check_model(const Recommended& recommended, const std::string& model, const std::string& path) {
+  if (model != recommended.model)
+    throw UsageError(printable(
+        fmt::format("{} is of the model '{}', and {} is for '{}'", path, model, recommended.path, recommended.model)));
+}
+
 void check_units(const Recommended& recommended, const Recommended::ModelShape& shape, std::string_view holder) {
   const auto words = [](const Recommended::ModelShape& of) {
     return fmt::format("{}, {} query and {} KV heads", counted(of.layers, "layer"), of.query_heads, of.kv_heads);

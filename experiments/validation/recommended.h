@@ -21,6 +21,10 @@ struct Recommended {
   /// The shape of the model that certified; all 0 in files of earlier programs.
   struct ModelShape {
     int layers = 0, query_heads = 0, kv_heads = 0;
+    /// That of a dump's info, or of a dump of a study.
+    static ModelShape of(const auto& dump) {
+      return {dump.num_layers, dump.shape.num_query_heads, dump.shape.num_kv_heads};
+    }
     bool operator==(const ModelShape&) const = default;
   };
   ModelShape shape = {};
@@ -49,6 +53,12 @@ struct Recommended {
 
 /// Throws InputError if the file is no recommendation, or one of an earlier program without the numbers that certified.
 Recommended read_recommended(const std::string& path);
+
+/// Throws UsageError if the file with this content hash helped to certify.
+void refuse_certifying(const Recommended& recommended, const std::string& hash, const std::string& path);
+
+/// Throws UsageError if the recommendation is for another model than that of `path`.
+void check_model(const Recommended& recommended, const std::string& model, const std::string& path);
 
 /// Throws UsageError if the recommendation is for a model of another shape, InputError if it names a layer or a KV head
 /// that a model of this shape does not have. `holder`: the dump or results file of the model.
