@@ -1,6 +1,4 @@
 // attest figures: figures of the paper from results files.
-#include "experiments/figures/figures.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -16,14 +14,11 @@
 #include "dumps/base/join.h"
 #include "dumps/base/json_numbers.h"
 #include "dumps/base/printable.h"
-#include "experiments/bench/kernel/kernel_experiments.h"
-#include "experiments/bench/model/throughput.h"
-#include "experiments/cli/options/results_arguments.h"
 #include "experiments/cli/output/progress.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/commands/commands.h"
-#include "experiments/failure_prediction/failure_prediction.h"
 #include "experiments/list/catalogue.h"
+#include "experiments/report/all_experiments.h"
 #include "experiments/study_view/figure_files.h"
 #include "experiments/validation/verdict_result.h"
 
@@ -107,22 +102,14 @@ void run_figures(FiguresOptions& options, const GlobalOptions& global) {
   if (has_section(options.folder, kVerdictExperiment))
     throw OutputError(fmt::format("{} has a verdict of 'attest validate --details', expected another folder",
                                   printable(options.folder)));
-  FigureInputs inputs = split_inputs(options.results.paths());
-  const std::vector<ModelBench> model_benches = read_model_benches(take_model_benches(inputs.benches));
-  const std::vector<KernelStudy> benches = read_kernel_studies(inputs.benches);
-  const std::vector<TasksFile> tasks = read_tasks_files(inputs.tasks);
-  const ResultsFiles results = options.results.open(inputs.results);
-  check_failure_prediction(results, tasks, request.only);  // before the work
-  warn_of_mixed_models(results, global);
+  const ExperimentInputs inputs = read_inputs(split_inputs(options.results.paths()), options.results, request.only);
+  warn_of_mixed_models(inputs.results, global);
   Progress progress("figures", global.quiet, kSilentSeconds);
   request.progress = [&](std::size_t done, std::size_t total) { progress.show(done, total, 0); };
   const std::vector<ModelStudy> studies =
-      split_studies(results, request.options.threads, value_in(kPoolNames, options.by));
-  FigureReport report = make_experiments(studies, request);
+      split_studies(inputs.results, request.options.threads, value_in(kPoolNames, options.by));
+  FigureReport report = make_all_experiments(inputs, studies, request);
   progress.end();
-  add_failure_prediction(results, tasks, request, report);
-  add_kernel_experiments(benches, request, report);
-  add_throughput(model_benches, request, report);
   refuse_nothing(report);
   refuse_existing(report, options.folder, request);
   write_figures(report, options.folder, request);

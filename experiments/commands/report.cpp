@@ -11,14 +11,10 @@
 #include "dumps/base/error.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
-#include "experiments/bench/kernel/kernel_experiments.h"
 #include "experiments/cli/options/output_file.h"
-#include "experiments/cli/options/results_arguments.h"
 #include "experiments/cli/output/progress.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/commands/commands.h"
-#include "experiments/failure_prediction/failure_prediction.h"
-#include "experiments/figures/figures.h"
 #include "experiments/list/catalogue.h"
 #include "experiments/report/gather_report.h"
 #include "experiments/report/html_report.h"
@@ -76,15 +72,11 @@ void run_report(ReportCommandOptions& options, const GlobalOptions& global) {
     options.report.validation = judgement_options(options.guarantee, global);
     check_options(*options.report.validation);
   }
-  FigureInputs inputs = split_inputs(options.results.paths());
-  if (inputs.results.empty())
+  const FigureInputs files = split_inputs(options.results.paths());
+  if (files.results.empty())
     throw UsageError("a report needs results of attest run; attest figures makes the figures of a bench alone");
-  options.report.model_benches = read_model_benches(take_model_benches(inputs.benches));
-  options.report.benches = read_kernel_studies(inputs.benches);
-  options.report.tasks = read_tasks_files(inputs.tasks);
-  const ResultsFiles files = options.results.open(inputs.results);
-  check_failure_prediction(files, options.report.tasks, options.report.only);  // before the work
-  warn_of_mixed_models(files, global);
+  const ExperimentInputs inputs = read_inputs(files, options.results, options.report.only);
+  warn_of_mixed_models(inputs.results, global);
 
   options.report.threads = global.thread_count();
   options.report.cells.tokens = !options.no_tokens;
@@ -93,7 +85,7 @@ void run_report(ReportCommandOptions& options, const GlobalOptions& global) {
   const StagedFolder drawing(folder);
   Progress progress("figures", global.quiet, kSilentSeconds);
   options.report.progress = [&](std::size_t done, std::size_t total) { progress.show(done, total, 0); };
-  const ReportData data = gather_report(files, options.report, drawing.staging());
+  const ReportData data = gather_report(inputs, options.report, drawing.staging());
   progress.end();
   const HtmlReport report = html_report(data, options.bytes);
   write_atomically(options.path, report.html, {.overwrite = options.force});

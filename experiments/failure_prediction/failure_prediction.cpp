@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kTasksCommand = "attest tasks";
 
 bool is_requested(const std::vector<TasksFile>& tasks, const std::vector<std::string>& only) {
-  return only.empty() ? !tasks.empty() : std::ranges::count(only, std::string_view(kFailurePrediction.name)) > 0;
+  return only.empty() ? !tasks.empty() : std::ranges::count(only, kFailurePrediction.name) > 0;
 }
 
 /// Says what was joined, and what was not.

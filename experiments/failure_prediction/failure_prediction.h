@@ -11,12 +11,9 @@
 
 namespace attest {
 
-struct FailurePrediction {
-  const char* name = "failure_prediction";
-  const char* paper = "Open question: which metrics predict a failed answer";
-  const char* needs = "results, and files of attest tasks for the same prompts";
-};
-inline constexpr FailurePrediction kFailurePrediction;
+inline const ExperimentInfo kFailurePrediction{"failure_prediction",
+                                               "Open question: which metrics predict a failed answer",
+                                               "results, and files of attest tasks for the same prompts"};
 
 /// Throws InputError if a file is no tasks file, UsageError if one is named twice.
 std::vector<TasksFile> read_tasks_files(const std::vector<std::string>& paths);

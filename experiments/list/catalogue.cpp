@@ -14,10 +14,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
-#include "experiments/bench/kernel/kernel_experiments.h"
-#include "experiments/bench/model/throughput.h"
-#include "experiments/failure_prediction/failure_prediction.h"
-#include "experiments/figures/figures.h"
+#include "experiments/report/all_experiments.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -199,13 +196,8 @@ Json selector_json(const SelectorInfo& info) {
 
 Json experiments_json() {
   Json all = Json::array();
-  const auto add = [&](const auto& experiment) {
+  for (const ExperimentInfo& experiment : all_experiments())
     all.push_back({{"name", experiment.name}, {"paper", experiment.paper}, {"needs", experiment.needs}});
-  };
-  for (const Experiment& experiment : experiments()) add(experiment);
-  add(kFailurePrediction);
-  for (const KernelExperiment& experiment : kernel_experiments()) add(experiment);
-  add(kThroughput);
   return all;
 }
 
@@ -220,7 +212,7 @@ Json catalogue() {
 
 std::vector<std::string> experiment_names() {
   std::vector<std::string> names;
-  for (const Json& experiment : experiments_json()) names.push_back(experiment["name"].text());
+  for (const ExperimentInfo& experiment : all_experiments()) names.push_back(experiment.name);
   return names;
 }
 

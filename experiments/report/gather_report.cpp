@@ -14,10 +14,7 @@
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
-#include "experiments/bench/kernel/kernel_experiments.h"
 #include "experiments/claims/claims_page.h"
-#include "experiments/failure_prediction/failure_prediction.h"
-#include "experiments/figures/figures.h"
 #include "experiments/report/report_parts.h"
 #include "experiments/study_view/words.h"
 
@@ -82,14 +79,11 @@ void add_left_out(ResultsFiles files, ReportData& data) {
        fmt::format("{} left out", left_out), "manifest"});
 }
 
-/// Makes the experiments of `request` from results, benches and answers to tasks, draws their figures and adds a
-/// section for each, and their findings. What cannot be made or drawn is said in `drawing.notes`.
-void add_experiment_sections(ResultsFiles files, const std::vector<ModelStudy>& studies, const ReportOptions& options,
+/// Makes the experiments of `request`, draws their figures and adds a section for each, and their findings. What cannot
+/// be made or drawn is said in `drawing.notes`.
+void add_experiment_sections(const ExperimentInputs& inputs, const std::vector<ModelStudy>& studies,
                              const FigureRequest& request, ReportDrawing& drawing, ReportData& data) {
-  FigureReport report = make_experiments(studies, request);
-  add_failure_prediction(files, options.tasks, request, report);
-  add_kernel_experiments(options.benches, request, report);
-  add_throughput(options.model_benches, request, report);
+  const FigureReport report = make_all_experiments(inputs, studies, request);
   std::map<std::string, int> sections;
   for (const ExperimentMade& made : report.made) {
     const int number = ++sections[made.experiment];
@@ -154,7 +148,9 @@ std::string studied(const ModelStudy& study) {
 
 }  // namespace
 
-ReportData gather_report(ResultsFiles files, const ReportOptions& options, const std::filesystem::path& folder) {
+ReportData gather_report(const ExperimentInputs& inputs, const ReportOptions& options,
+                          const std::filesystem::path& folder) {
+  const ResultsFiles files = inputs.results;
   const std::vector<ModelStudy> studies = split_studies(files, options.threads);
   if (studies.empty()) throw InputError("the results hold no dump: there is nothing to report");
   ReportData data;
@@ -181,16 +177,16 @@ ReportData gather_report(ResultsFiles files, const ReportOptions& options, const
   request.options = ExperimentOptions(options.threads);
   request.only = options.only;
   request.progress = options.progress;
-  add_experiment_sections(files, studies, options, request, drawing, data);
+  add_experiment_sections(inputs, studies, request, drawing, data);
   data.figures_note = fmt::format("{}", join(drawing.notes, " "));
   for (const ModelStudy& study : studies) add_claims_section(check_claims(study, *request.options.scan_bounds), data);
   std::ranges::stable_sort(data.findings, std::greater{}, &PageFinding::severity);
   data.verdicts = verdicts.size();
   data.findings.insert(data.findings.begin(), verdicts.begin(), verdicts.end());  // what was asked comes first
   for (const ResultsFile* file : files) add_manifest(*file, data);
-  for (const KernelStudy& bench : options.benches) data.facts.push_back({"Bench", printable(bench.source())});
-  for (const ModelBench& bench : options.model_benches) data.facts.push_back({"Bench", printable(bench.source())});
-  for (const TasksFile& tasks : options.tasks) data.facts.push_back({"Answers", printable(tasks.path)});
+  for (const KernelStudy& bench : inputs.benches) data.facts.push_back({"Bench", printable(bench.source())});
+  for (const ModelBench& bench : inputs.model_benches) data.facts.push_back({"Bench", printable(bench.source())});
+  for (const TasksFile& tasks : inputs.tasks) data.facts.push_back({"Answers", printable(tasks.path)});
   return data;
 }
 

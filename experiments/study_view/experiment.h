@@ -70,10 +70,16 @@ struct Unsupported {
   std::string run_options = {};
 };
 
-struct Experiment {
+/// What `attest list` says of an experiment.
+struct ExperimentInfo {
   std::string name;   ///< on the command line and of the files
   std::string paper;  ///< which table or figure of the paper
-  std::string needs;  ///< what the results must hold
+  std::string needs;  ///< what the inputs must hold
+};
+
+/// An experiment that is made from results.
+struct Experiment {
+  std::string name, paper, needs;
   std::variant<ExperimentResult, Unsupported> (*make)(const ModelStudy& study, const ExperimentOptions& options);
 };
 

@@ -9,12 +9,8 @@
 
 namespace attest {
 
-/// As Experiment, but made from a bench of a model.
-struct ModelExperiment {
-  std::string name, paper, needs;
-};
-inline const ModelExperiment kThroughput{"throughput", "Figure 'End-to-End Generation Throughput Comparison'",
-                                         "a file of attest bench model"};
+inline const ExperimentInfo kThroughput{"throughput", "Figure 'End-to-End Generation Throughput Comparison'",
+                                        "a file of attest bench model"};
 
 ExperimentResult throughput_of(const ModelBench& bench, const ExperimentOptions& options);
 
