@@ -2,6 +2,8 @@
 #include "experiments/bench/kernel/kernel_point.h"
 
 #include <cmath>
+#include <map>
+#include <tuple>
 
 #include "analysis/statistics/mean.h"
 
@@ -45,6 +47,26 @@ KernelPoint pooled(const std::vector<const KernelMeasurement*>& measurements) {
   p.recall_mean = recall.value();
   p.lse_error_mean = lse_error.value();
   return p;
+}
+
+std::vector<KernelPoint> pooled_points(const std::vector<KernelMeasurement>& measurements, bool by_budget,
+                                       const std::function<bool(const KernelMeasurement&)>& is_wanted) {
+  const auto key_of = [by_budget](const KernelMeasurement& m) {
+    const bool matched = m.rule == "topk" && m.setting.kind == "keep" && m.method == "ffd" && !by_budget;
+    return std::tuple(m.method, m.scan, m.rule, m.launches, m.length, m.batch, m.setting.kind,
+                      matched ? 0 : m.setting.value);
+  };
+  std::map<decltype(key_of(KernelMeasurement{})), std::size_t> places;
+  std::vector<std::vector<const KernelMeasurement*>> groups;
+  for (const KernelMeasurement& m : measurements) {
+    if (!(m.median_microseconds > 0) || !is_wanted(m)) continue;
+    const auto [place, added] = places.emplace(key_of(m), groups.size());
+    if (added) groups.emplace_back();
+    groups[place->second].push_back(&m);
+  }
+  std::vector<KernelPoint> points;
+  for (const auto& group : groups) points.push_back(pooled(group));
+  return points;
 }
 
 double speed_up(const KernelPoint& point, const std::optional<KernelPoint>& baseline) {

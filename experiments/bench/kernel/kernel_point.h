@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,12 @@ struct KernelPoint {
 
 /// Pools the measurements of layers and samples. There is at least one.
 KernelPoint pooled(const std::vector<const KernelMeasurement*>& measurements);
+
+/// The points of the measurements that have a time and for which `is_wanted` holds: one for each method, setting,
+/// length and batch size, in the order of their first measurements. `by_budget`: FFD under top-k has a point for each
+/// budget. These are matched to top-delta layer by layer, so that otherwise they are one point.
+std::vector<KernelPoint> pooled_points(const std::vector<KernelMeasurement>& measurements, bool by_budget,
+                                       const std::function<bool(const KernelMeasurement&)>& is_wanted);
 
 /// How many times as fast a point is as `baseline`; NaN without one.
 double speed_up(const KernelPoint& point, const std::optional<KernelPoint>& baseline);

@@ -51,14 +51,7 @@ std::pair<std::int64_t, std::int64_t> lengths_of(const std::vector<KernelPoint>&
 }  // namespace
 
 std::vector<KernelPoint> KernelStudy::pooled(const std::function<bool(const KernelMeasurement&)>& is_wanted) const {
-  const auto key_of = [](const KernelMeasurement& m) {
-    return std::tuple(m.method, m.scan, m.rule, m.launches, m.setting.kind, m.setting.value, m.length, m.batch);
-  };
-  std::map<decltype(key_of(KernelMeasurement{})), std::vector<const KernelMeasurement*>> groups;
-  for (const KernelMeasurement& m : report_.measurements)
-    if (is_wanted(m) && m.median_microseconds > 0) groups[key_of(m)].push_back(&m);
-  std::vector<KernelPoint> points;
-  for (const auto& [key, group] : groups) points.push_back(attest::pooled(group));
+  std::vector<KernelPoint> points = pooled_points(report_.measurements, /*by_budget=*/true, is_wanted);
   std::ranges::stable_sort(points, [](const KernelPoint& a, const KernelPoint& b) {
     return std::tuple(a.batch, curve_order(a), a.length) < std::tuple(b.batch, curve_order(b), b.length);
   });

@@ -5,8 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <tuple>
+#include <utility>
 
 #include "dumps/base/byte_size.h"
 #include "dumps/base/join.h"
@@ -16,28 +15,6 @@
 
 namespace attest {
 namespace {
-
-using Key = std::tuple<std::string, std::string, std::string, std::string, std::int64_t, int, std::string, double>;
-
-/// Calibrated shares differ a little between layers where they were not typed: those of topk in an ablation.
-Key key_of(const KernelMeasurement& m) {
-  const bool matched = m.rule == "topk" && m.setting.kind == "keep" && m.method == "ffd";
-  return {m.method, m.scan, m.rule, m.launches, m.length, m.batch, m.setting.kind, matched ? 0 : m.setting.value};
-}
-
-std::vector<KernelPoint> points_of(const KernelReport& report) {
-  std::map<Key, std::size_t> places;
-  std::vector<std::vector<const KernelMeasurement*>> groups;
-  for (const KernelMeasurement& m : report.measurements) {
-    const auto [place, added] = places.emplace(key_of(m), groups.size());
-    if (added) groups.emplace_back();
-    groups[place->second].push_back(&m);
-  }
-  std::vector<KernelPoint> points;
-  for (const auto& group : groups) points.push_back(pooled(group));
-  std::ranges::stable_sort(points, {}, [](const KernelPoint& p) { return std::pair(p.length, p.batch); });
-  return points;
-}
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 std::string number(double value, int digits) {
@@ -64,7 +41,9 @@ std::string machine_text(const KernelReport& report) {
 }  // namespace
 
 std::string text_of(const KernelReport& report) {
-  const std::vector<KernelPoint> points = points_of(report);
+  std::vector<KernelPoint> points =
+      pooled_points(report.measurements, /*by_budget=*/false, [](const KernelMeasurement&) { return true; });
+  std::ranges::stable_sort(points, {}, [](const KernelPoint& p) { return std::pair(p.length, p.batch); });
   std::vector<std::vector<std::string>> cells{{"method", "scan", "rule", "launches", "length", "batch", "setting",
                                                "keep", "io", "us", "min..max", "floor us", "of floor", "vs flash",
                                                "vs cuDNN", "1/io", "recall"}};

@@ -36,7 +36,8 @@ void add_speed_ups(const Rows& ffd, const LatencyBaseline& baseline, std::vector
   const bool flash = baseline.over == &LatencyRow::over_flash;
   findings.push_back(
       {.text = fmt::format("The largest speed-up over {} is {:.2f}x{}, of {}{}.", baseline.title, over(&peak),
-                           flash ? " (paper, RTX 4090: 11.63x)" : "", place_of(peak), limit),
+                           flash ? fmt::format(" (paper, RTX 4090: {:.2f}x)", kPaperPeakSpeedUp) : "", place_of(peak),
+                           limit),
        .severity = over(&peak) > 1 ? Severity::good : Severity::warning,
        .number = fmt::format("{:.2f}x", over(&peak))});
 

@@ -81,6 +81,6 @@ double paper_mean_speed_up(const KernelPoint& point) {
   return is_papers(point, 5) ? 7.33 : is_papers(point, 7) ? 6.18 : kNotMeasured;
 }
 
-double paper_peak_speed_up(const KernelPoint& point) { return is_papers(point, 5) ? 11.63 : kNotMeasured; }
+double paper_peak_speed_up(const KernelPoint& point) { return is_papers(point, 5) ? kPaperPeakSpeedUp : kNotMeasured; }
 
 }  // namespace attest

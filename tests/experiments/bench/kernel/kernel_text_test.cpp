@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "experiments/bench/kernel/kernel_point.h"
 #include "tests/experiments/bench/kernel/made_kernel_report.h"
 
 namespace attest {
@@ -44,6 +45,24 @@ TEST(KernelText, HasTheMeanOverLayersAsFiguresDo) {
   const std::vector<std::string> cells = cells_of(text_of(report), "ffd");
   EXPECT_EQ(cells[10], "18.0") << "not the median, 14";
   EXPECT_EQ(cells[14], "3.33x");
+}
+
+TEST(KernelText, HasOneLineOfTopKWhoseBudgetsWereMatchedAndNoneWithoutATime) {
+  KernelReport report = made_kernel_report();
+  const KernelMeasurement ffd = report.measurements[0];
+  report.measurements.clear();
+  for (const double keep : {0.06, 0.1}) {
+    KernelMeasurement& topk = report.measurements.emplace_back(ffd);
+    topk.rule = "topk";
+    topk.setting = {.kind = "keep", .value = keep};
+  }
+  KernelMeasurement& failed = report.measurements.emplace_back(ffd);
+  failed.median_microseconds = kNotMeasured;
+  const std::string text = text_of(report);
+  EXPECT_EQ(cells_of(text, "ffd")[2], "topk");
+  EXPECT_EQ(text.find("ffd"), text.rfind("ffd")) << text;
+  const auto all = [](const KernelMeasurement&) { return true; };
+  EXPECT_EQ(pooled_points(report.measurements, /*by_budget=*/true, all).size(), 2u);
 }
 
 TEST(KernelText, TellsTheMachineAndWhatWasLeftOut) {
