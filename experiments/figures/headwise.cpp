@@ -9,6 +9,7 @@
 
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
+#include "experiments/study_view/head_means.h"
 #include "experiments/study_view/paper_settings.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
@@ -91,34 +92,20 @@ Table table_of(const std::vector<Row>& rows) {
        {percent("hit_rate_percent_min", "min"), [](const Row& r) { return 100 * r.hits.min; }}});
 }
 
-using Head = std::pair<int, int>;  // layer, head
-
-/// For each head of each layer, the mean over samples of its mean over queries.
-std::map<Head, double> head_means(std::span<const SampleCells> samples) {
-  std::map<Head, ClusterSum> sums;
-  for (const SampleCells& sample : samples)
-    for (const Pair& pair : pair_values({&sample, 1})) {
-      ClusterSum& sum = sums[{pair.layer, pair.head}];
-      sum.sum += pair.value;
-      ++sum.count;
-    }
-  std::map<Head, double> means;
-  for (const auto& [head, sum] : sums) means[head] = sum.sum / static_cast<double>(sum.count);
-  return means;
-}
-
 struct Map {
-  std::map<Head, double> keep, recall, hits;
+  std::map<HeadPlace, Mean> keep, recall, hits;
 
   explicit Map(const Policy& policy)
-      : keep(head_means(policy.keep)), recall(head_means(policy.recall)), hits(head_means(policy.hits)) {}
+      : keep(head_means(policy.keep, MeanOver::samples)),
+        recall(head_means(policy.recall, MeanOver::samples)),
+        hits(head_means(policy.hits, MeanOver::samples)) {}
 };
 
 Table map_table(const Policy& policy, const Map& map) {
-  using Cell = std::pair<const Head, double>;
-  const auto of = [](const std::map<Head, double>& values, const Head& head) {
+  using Cell = std::pair<const HeadPlace, Mean>;
+  const auto of = [](const std::map<HeadPlace, Mean>& values, const HeadPlace& head) {
     const auto found = values.find(head);
-    return found == values.end() ? kNaN : found->second;
+    return found == values.end() ? kNaN : found->second.value();
   };
   const std::vector<Cell> cells(map.keep.begin(), map.keep.end());
   return make_table<Cell>(cells,
@@ -127,16 +114,16 @@ Table map_table(const Policy& policy, const Map& map) {
                            {{"gqa", kText}, [&](const Cell&) { return policy.gqa(); }},
                            {{"layer"}, [](const Cell& c) { return static_cast<double>(c.first.first); }},
                            {{"head"}, [](const Cell& c) { return static_cast<double>(c.first.second); }},
-                           {{"keep_ratio"}, [](const Cell& c) { return c.second; }},
+                           {{"keep_ratio"}, [](const Cell& c) { return c.second.value(); }},
                            {{"recall"}, [&](const Cell& c) { return of(map.recall, c.first); }},
                            {{"salient_hit_rate"}, [&](const Cell& c) { return of(map.hits, c.first); }}});
 }
 
-double extreme(const std::map<Head, double>& values, bool largest, double if_none) {
+double extreme(const std::map<HeadPlace, Mean>& values, bool largest, double if_none) {
   if (values.empty()) return if_none;
   const auto [minimum, maximum] =
-      std::ranges::minmax_element(values, {}, [](const auto& entry) { return entry.second; });
-  return largest ? maximum->second : minimum->second;
+      std::ranges::minmax_element(values, {}, [](const auto& entry) { return entry.second.value(); });
+  return (largest ? maximum : minimum)->second.value();
 }
 
 /// The colours of shares kept: up to 100 %, down to half of it at least, so that a map of one value has a scale.
@@ -149,7 +136,7 @@ Axis keep_colours(const Map& map, const ExperimentOptions& options) {
 }
 
 /// The colours of a quality. What misses less than 1e-4 looks the same.
-Axis quality_colours(const std::map<Head, double>& values, const ExperimentOptions& options) {
+Axis quality_colours(const std::map<HeadPlace, Mean>& values, const ExperimentOptions& options) {
   const double minimum = extreme(values, false, 1);
   if (options.linear_axes) return {.label = {}, .low = std::min(0.5, minimum), .high = 1};
   constexpr double kFirstColour = 1e-4, kUsualDeficit = 0.1;
@@ -207,15 +194,16 @@ void add_findings(const Policy& policy, const std::vector<Row>& rows, const Map&
        .place = place("keep_ratio")});
   if (!(extreme(map.hits, false, 1) < 1)) return;
   constexpr double kSeriousHitRate = 0.5;
-  const auto worst = std::ranges::min_element(map.hits, {}, [](const auto& entry) { return entry.second; });
+  const auto worst = std::ranges::min_element(map.hits, {}, [](const auto& entry) { return entry.second.value(); });
+  const double hits = worst->second.value();
   MapPlace head = place("salient_hit_rate");
   head.layer = worst->first.first;
   head.head = worst->first.second;
   findings.push_back(
       {.text = fmt::format("The head of {} with the lowest salient hit rate is head {} of layer {}: {:.1f} %.",
-                           display_name(label), *head.head, *head.layer, 100 * worst->second),
-       .severity = worst->second < kSeriousHitRate ? Severity::warning : Severity::note,
-       .number = fmt::format("{:.1f} % hit", 100 * worst->second),
+                           display_name(label), *head.head, *head.layer, 100 * hits),
+       .severity = hits < kSeriousHitRate ? Severity::warning : Severity::note,
+       .number = fmt::format("{:.1f} % hit", 100 * hits),
        .place = head});
 }
 

@@ -7,24 +7,10 @@
 #include <ranges>
 #include <span>
 
-#include "analysis/statistics/mean.h"
 #include "kernels/base/not_defined.h"
 
 namespace attest {
 namespace {
-
-/// The means of each head's values: over all queries, or of the first alone where all are the same.
-std::map<HeadPlace, Mean> head_means(const std::vector<SampleCells>& samples, bool same_for_all_queries) {
-  std::map<HeadPlace, Mean> means;
-  for (const SampleCells& cells : samples)
-    for (std::size_t y = 0; y < cells.layers.size(); ++y)
-      for (std::int64_t n = 0; n < (same_for_all_queries ? 1 : cells.num_queries); ++n)
-        for (std::int64_t h = 0; h < cells.num_heads; ++h)
-          means[{cells.layers[y], static_cast<int>(h)}].add(
-              static_cast<double>(cells.layer(y)[static_cast<std::size_t>(n * cells.num_heads + h)]));
-  std::erase_if(means, [](const auto& entry) { return entry.second.count == 0; });
-  return means;
-}
 
 HeadShares shares_of(const std::vector<SampleCells>& samples) {
   HeadShares found;
@@ -81,9 +67,9 @@ std::vector<HeadPlace> in_falling_order(const std::map<HeadPlace, double>& value
 HeadRanking rank_by_weight(const ModelStudy& study) {
   HeadRanking ranking;
   const std::vector<SampleCells> weights = score_cells_of_all(study, "head_weight");
-  std::map<HeadPlace, Mean> masses = head_means(score_cells_of_all(study, "span_mass"), false);
+  std::map<HeadPlace, Mean> masses = head_means(score_cells_of_all(study, "span_mass"), MeanOver::cells);
   double total = 0, so_far = 0;
-  for (const auto& [place, mean] : head_means(weights, true)) {
+  for (const auto& [place, mean] : head_means(weights, MeanOver::first_queries)) {
     const auto mass = masses.find(place);
     ranking.heads.push_back(
         {.place = place, .weight = mean.value(), .span_mass = mass == masses.end() ? kNaN : mass->second.value()});

@@ -8,12 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/study_view/model_study.h"
+#include "experiments/study_view/head_means.h"
 
 namespace attest {
-
-/// The number of a layer, and of a query head in it.
-using HeadPlace = std::pair<int, int>;
 
 struct WeighedHead {
   HeadPlace place;

@@ -9,8 +9,6 @@
 #include <span>
 #include <utility>
 
-#include "analysis/statistics/mean.h"
-
 namespace attest {
 namespace {
 
@@ -89,16 +87,6 @@ class DenseCells {
   std::vector<SampleCells> errors_, io_;
 };
 
-std::map<HeadPlace, double> means(const DenseCells& cells, const std::vector<SampleCells>& samples) {
-  std::map<HeadPlace, Mean> means;
-  for (const SampleCells& sample : samples)
-    cells.each_cell(sample, [&](const HeadPlace& place, double value) { means[place].add(value); });
-  std::map<HeadPlace, double> found;
-  for (const auto& [place, mean] : means)
-    if (mean.count > 0) found[place] = mean.value();
-  return found;
-}
-
 std::vector<std::size_t> counts_up_to(std::size_t heads) {
   std::vector<std::size_t> counts{0};
   for (std::size_t n = 1; n < heads; n *= 2) counts.push_back(n);
@@ -152,10 +140,13 @@ std::vector<DenseCurve> dense_curves(const ModelStudy& study, const PooledSelect
     return in_order(cells, by, in_falling_order(heads, values));
   };
   std::vector<DenseCurve> curves{in_order_of(DenseBy::weight, squared_kv_weights(of_heads, group))};
-  const auto errors = means(cells, study.cells(selector, "output_error").at(setting));
-  if (!errors.empty()) curves.push_back(in_order_of(DenseBy::output_error, errors));
-  const auto masses = means(cells, score_cells_of_all(study, "span_mass"));
-  if (!masses.empty()) curves.push_back(in_order_of(DenseBy::span_mass, masses));
+  const auto add = [&](DenseBy by, const std::vector<SampleCells>& samples) {
+    std::map<HeadPlace, double> values;
+    for (const auto& [place, mean] : head_means(samples, MeanOver::cells, group)) values[place] = mean.value();
+    if (!values.empty()) curves.push_back(in_order_of(by, values));
+  };
+  add(DenseBy::output_error, study.cells(selector, "output_error").at(setting));
+  add(DenseBy::span_mass, score_cells_of_all(study, "span_mass"));
   curves.push_back(by_chance(cells, heads));
   return curves;
 }

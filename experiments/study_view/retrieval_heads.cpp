@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 
+#include "experiments/study_view/head_means.h"
 #include "kernels/base/not_defined.h"
 
 namespace attest {
@@ -34,13 +35,11 @@ bool is_retrieval(const std::vector<double>& masses) {
 
 struct HeadSum {
   RetrievalHead head;
-  double sum = 0;
-  std::int64_t cells = 0;
   std::set<SampleKey> retrieval;
 };
 
 std::vector<HeadSum> head_sums(const std::vector<SampleCells>& masses, int group) {
-  std::map<std::pair<int, int>, HeadSum> sums;
+  std::map<HeadPlace, HeadSum> sums;
   for (const SampleCells& cells : masses)
     for (const int layer : cells.layers)
       for (int head = 0; head < cells.num_heads; ++head) {
@@ -49,13 +48,12 @@ std::vector<HeadSum> head_sums(const std::vector<SampleCells>& masses, int group
         if (seen.empty()) continue;
         HeadSum& of = sums[{layer, head}];
         of.head = {.layer = layer, .head = head, .kv_head = head / group, .prompts = of.head.prompts + 1};
-        for (const double mass : seen) of.sum += mass;
-        of.cells += std::ssize(seen);
         if (is_retrieval(seen)) of.retrieval.insert(key_of(cells));
       }
   std::vector<HeadSum> list;
+  const std::map<HeadPlace, Mean> means = head_means(masses, MeanOver::cells);
   for (auto& [place, of] : sums) {
-    of.head.mass = of.sum / static_cast<double>(of.cells);
+    of.head.mass = means.at(place).value();
     of.head.retrieval_prompts = static_cast<int>(of.retrieval.size());
     list.push_back(std::move(of));
   }
