@@ -111,24 +111,6 @@ class Collected {
   std::vector<std::vector<HeadSum>> sums_;           ///< [Comparison::heads][layers, heads]
 };
 
-/// At best, a row that was not rejected could have been the next one after the rejected rows.
-void judge(Comparison& comparison) {
-  std::vector<double> p;
-  for (const ComparedRow& row : comparison.rows) p.push_back(row.test.p);
-  const std::vector<double> adjusted = holm_adjusted(p);
-  const double alpha = comparison.alpha();
-  const auto rejected = std::ranges::count_if(adjusted, [&](double value) { return value <= alpha; });
-  for (std::size_t r = 0; r < p.size(); ++r) {
-    ComparedRow& row = comparison.rows[r];
-    row.adjusted_p = adjusted[r];
-    const auto left = static_cast<double>(static_cast<std::ptrdiff_t>(p.size()) - rejected);
-    if (adjusted[r] <= alpha)
-      row.verdict = ChangeVerdict::changed;
-    else if (!row.equal && smallest_sign_flip_p(row.prompts, comparison.test) > alpha / left)
-      row.verdict = ChangeVerdict::too_few_prompts;
-  }
-}
-
 void find_left_out(const ResultsFile& first, const ResultsFile& second, Comparison& comparison) {
   for (const MatchedPrompt& prompt : comparison.prompts.prompts) {
     std::set<int> layers;
@@ -158,6 +140,23 @@ std::size_t Comparison::prompts_needed(std::size_t family) const {
   for (std::size_t n = 1; n <= kMaxExactFlips + 1; ++n)
     if (smallest_sign_flip_p(n, test) <= alpha() / static_cast<double>(family)) return n;
   return 0;
+}
+
+void judge(Comparison& comparison) {
+  std::vector<double> p;
+  for (const ComparedRow& row : comparison.rows) p.push_back(row.test.p);
+  const std::vector<double> adjusted = holm_adjusted(p);
+  const double alpha = comparison.alpha();
+  const auto rejected = std::ranges::count_if(adjusted, [&](double value) { return value <= alpha; });
+  for (std::size_t r = 0; r < p.size(); ++r) {
+    ComparedRow& row = comparison.rows[r];
+    row.adjusted_p = adjusted[r];
+    const auto left = static_cast<double>(static_cast<std::ptrdiff_t>(p.size()) - rejected);
+    if (adjusted[r] <= alpha)
+      row.verdict = ChangeVerdict::changed;
+    else if (!row.equal && smallest_sign_flip_p(row.prompts, comparison.test) > alpha / left)
+      row.verdict = ChangeVerdict::too_few_prompts;
+  }
 }
 
 Comparison compare_studies(const ResultsFile& first, const ResultsFile& second, const ComparisonRequest& request) {

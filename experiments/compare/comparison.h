@@ -87,6 +87,10 @@ struct Comparison {
   std::size_t prompts_needed(std::size_t rows) const;
 };
 
+/// Adjusts the p-values of the rows and sets their verdicts. At best, a row that was not rejected could have been the
+/// next one after the rejected rows.
+void judge(Comparison& comparison);
+
 /// Reads one prompt at a time per thread. Throws InputError if the studies cannot be compared, UsageError for a request
 /// that they do not have.
 Comparison compare_studies(const ResultsFile& first, const ResultsFile& second, const ComparisonRequest& request);
