@@ -16,7 +16,7 @@ double smallest_normal(ElementType type) { return type == ElementType::float16 ?
 RoundingBound::RoundingBound(ElementType layer, ElementType output, int value_dim, double roundings)
     : unit_(std::max({unit_of(layer), unit_of(output), kSmallestUnit})),
       roundings_(roundings),
-      slack_(smallest_normal(output) * unit_of(output) * std::sqrt(static_cast<double>(value_dim))) {}
+      underflow_(smallest_normal(output) * unit_of(output) * std::sqrt(static_cast<double>(value_dim))) {}
 
 double RoundingBound::of_output(const RowRounding& row) const {
   return std::min(kLargestBound, roundings_ * unit_ + kQueryRoundings * unit_ * row.product_noise +
@@ -35,7 +35,7 @@ RowFit fit_row(std::span<const float> observed, double observed_lse, std::span<c
     const double difference = observed[d] - output[d];
     squares += difference * difference;
   }
-  const double error = std::sqrt(squares), allowed = bound.of_output(rounding) * rounding.size + bound.slack();
+  const double error = std::sqrt(squares), allowed = bound.of_output(rounding) * rounding.size + bound.underflow();
   RowFit fit{.error = rounding.size > 0 ? error / rounding.size
                       : error > 0       ? 1
                                         : 0,

@@ -57,11 +57,11 @@ class RoundingBound {
   /// Relative to row.size.
   double of_output(const RowRounding& row) const;
   /// A result below the normal numbers of the output's type is rounded to a multiple of the smallest one.
-  double slack() const { return slack_; }
+  double underflow() const { return underflow_; }
   double of_lse(const RowRounding& row, double lse) const;
 
  private:
-  double unit_, roundings_, slack_;
+  double unit_, roundings_, underflow_;
 };
 
 /// An observed row beside a predicted one.

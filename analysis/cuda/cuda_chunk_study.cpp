@@ -48,17 +48,17 @@ std::vector<float> gradients_of(const AttentionLayer& layer, std::span<const Que
 /// Exact attention as the kernels of a second stream see it. The first stream goes on when they are done.
 class Beside {
  public:
-  Beside(const CudaLane& lane, const CudaExactRows& exact)
-      : lane_(lane), first_(exact.chunk->stream), chunk_(*exact.chunk), exact_(exact) {
-    lane_.begin.record(first_);
-    lane_.begin.make_wait(lane_.stream);
-    chunk_.arena = &lane_.arena;
-    chunk_.stream = lane_.stream;
+  Beside(const CudaSecondStream& second, const CudaExactRows& exact)
+      : second_(second), first_(exact.chunk->stream), chunk_(*exact.chunk), exact_(exact) {
+    second_.begin.record(first_);
+    second_.begin.make_wait(second_.stream);
+    chunk_.arena = &second_.arena;
+    chunk_.stream = second_.stream;
     exact_.chunk = &chunk_;
   }
   ~Beside() {
-    ATTEST_CUDA_QUIET(cudaEventRecord(lane_.end, lane_.stream));
-    ATTEST_CUDA_QUIET(cudaStreamWaitEvent(first_, lane_.end));
+    ATTEST_CUDA_QUIET(cudaEventRecord(second_.end, second_.stream));
+    ATTEST_CUDA_QUIET(cudaStreamWaitEvent(first_, second_.end));
   }
   Beside(const Beside&) = delete;
   Beside& operator=(const Beside&) = delete;
@@ -66,7 +66,7 @@ class Beside {
   const CudaExactRows& exact() const { return exact_; }
 
  private:
-  const CudaLane& lane_;
+  const CudaSecondStream& second_;
   const cudaStream_t first_;
   CudaChunk chunk_;
   CudaExactRows exact_;
@@ -110,7 +110,7 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk, std::span<const Q
   return exact;
 }
 
-void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups, const CudaLane* lane) {
+void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups, const CudaSecondStream* second) {
   const DeviceArena::Scope scope(setup_.arena);
   const StageClock::Stage busy(setup_.clock, std::string(kBusyStage), setup_.stream, 0);
   const RowTables tables = row_tables(setup_.layer, setup_.inputs.heads, groups);
@@ -136,7 +136,7 @@ void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups, const CudaLane*
     chunk.exact_order = &ranks.order;
   }
   std::optional<Beside> beside;
-  if (lane != nullptr) beside.emplace(*lane, exact);
+  if (second != nullptr) beside.emplace(*second, exact);
   for (std::size_t s = 0; s < setup_.selectors.size(); ++s) {
     const StudySelector& chosen = setup_.study.selectors[s];
     const CudaExactRows& seen = beside && s % 2 == 1 ? beside->exact() : exact;

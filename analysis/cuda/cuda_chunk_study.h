@@ -14,7 +14,7 @@ namespace attest {
 
 /// A second stream with scratch memory of its own. A kernel of one row per thread block leaves much of a GPU idle, so
 /// that selectors run two at a time.
-struct CudaLane {
+struct CudaSecondStream {
   DeviceArena& arena;
   cudaStream_t stream;
   CudaEvent begin, end;
@@ -38,10 +38,10 @@ class CudaChunkStudy {
   };
   explicit CudaChunkStudy(const Setup& setup);
 
-  /// `lane`: for every second selector, if it is not null.
+  /// `second`: for every second selector, if it is not null.
   /// A selector is dense for all KV heads of the groups or for none (equally_dense()). Throws DeviceMemoryFull if the
   /// groups need more memory than an arena has. The caller may retry with fewer groups.
-  void enqueue(std::span<const QueryGroup> groups, const CudaLane* lane);
+  void enqueue(std::span<const QueryGroup> groups, const CudaSecondStream* second);
 
  private:
   /// Computes scores and outputs of exact attention, and the metrics of the scores.

@@ -10,7 +10,7 @@
 namespace attest {
 namespace {
 
-constexpr std::size_t kLaneShare = 3;    // the second lane has a third of the scratch memory
+constexpr std::size_t kSecondShare = 3;  // the second stream has a third of the scratch memory
 constexpr std::size_t kStoresShare = 4;  // of all memory
 
 }  // namespace
@@ -25,8 +25,8 @@ LayerBytes::LayerBytes(const AttentionLayer& layer) {
   v = bytes(layer.num_tokens, shape.value_dim);
 }
 
-CudaLayerMemory::CudaLayerMemory(std::size_t bytes, bool second_lane)
-    : bytes_(bytes), second_lane_(second_lane), arena_(0), second_arena_(0) {
+CudaLayerMemory::CudaLayerMemory(std::size_t bytes, bool second_stream)
+    : bytes_(bytes), second_stream_(second_stream), arena_(0), second_arena_(0) {
   stores_->max_per_store = bytes_ / kStoresShare / (kLayersSubmitted + 1);
 }
 
@@ -68,9 +68,9 @@ InputSlot& CudaLayerMemory::next_slot() {
   return slot;
 }
 
-void CudaLayerMemory::drop_second_lane() {
+void CudaLayerMemory::drop_second_stream() {
   second_arena_.release();
-  second_lane_ = false;
+  second_stream_ = false;
   limit_arenas();
 }
 
@@ -81,12 +81,12 @@ std::size_t CudaLayerMemory::max_elements(const AttentionLayer& layer) {
                                static_cast<std::size_t>(longest_row(layer));
   const std::size_t bytes = std::min(max_elements_, of_layer) * kBytesPerElement;
   arena_.reserve(bytes);
-  if (second_lane_) second_arena_.reserve(std::min(second_arena_.limit(), bytes / kLaneShare));
+  if (second_stream_) second_arena_.reserve(std::min(second_arena_.limit(), bytes / kSecondShare));
   return max_elements_;
 }
 
 void CudaLayerMemory::limit_arenas() {
-  const std::size_t of_second = second_lane_ ? scratch_ / kLaneShare : 0;
+  const std::size_t of_second = second_stream_ ? scratch_ / kSecondShare : 0;
   second_arena_.set_limit(of_second);
   arena_.set_limit(scratch_ - of_second);
 }

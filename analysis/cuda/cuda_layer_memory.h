@@ -33,7 +33,7 @@ struct InputSlot {
 class CudaLayerMemory {
  public:
   /// `bytes`: what may be used in all.
-  CudaLayerMemory(std::size_t bytes, bool second_lane);
+  CudaLayerMemory(std::size_t bytes, bool second_stream);
 
   /// What the stores of kLayersSubmitted + 1 layers take: at most a quarter of the memory.
   const std::shared_ptr<CudaStoreRoom>& stores() const { return stores_; }
@@ -50,9 +50,9 @@ class CudaLayerMemory {
 
   DeviceArena& scratch() { return arena_; }
   DeviceArena& second_scratch() { return second_arena_; }
-  bool has_second_lane() const { return second_lane_; }
-  /// Gives the memory of the second lane to the first. The device must be idle.
-  void drop_second_lane();
+  bool has_second_stream() const { return second_stream_; }
+  /// Gives the memory of the second stream to the first. The device must be idle.
+  void drop_second_stream();
 
   /// How many (row, token) pairs a chunk may have. The first call takes the scratch memory that this layer needs.
   std::size_t max_elements(const AttentionLayer& layer);
@@ -66,7 +66,7 @@ class CudaLayerMemory {
   const std::shared_ptr<CudaStoreRoom> stores_ = std::make_shared<CudaStoreRoom>();
   std::array<InputSlot, 2> slots_;
   std::size_t next_slot_ = 0;
-  bool second_lane_;
+  bool second_stream_;
   std::size_t scratch_ = 0;  ///< bytes of both arenas
   DeviceArena arena_, second_arena_;
   std::size_t max_elements_ = 0;  ///< 0: not known yet

@@ -225,15 +225,15 @@ class CudaLayerStudy final : public LayerStudy {
       const std::size_t count = std::min(at_once, groups.size());
       wait_for_earlier_chunk();
       try {
-        study.enqueue(groups.first(count), memory_.has_second_lane() ? &lane_ : nullptr);
+        study.enqueue(groups.first(count), memory_.has_second_stream() ? &second_ : nullptr);
         chunks_done_[next_chunk_].record(computing_);
         next_chunk_ = (next_chunk_ + 1) % chunks_done_.size();
         groups = groups.subspan(count);
       } catch (const DeviceMemoryFull&) {
-        if (count == 1 && !memory_.has_second_lane()) throw;
+        if (count == 1 && !memory_.has_second_stream()) throw;
         if (count == 1) {
-          computing_.synchronize();  // waits for the work of both lanes
-          memory_.drop_second_lane();
+          computing_.synchronize();  // waits for the work of both streams
+          memory_.drop_second_stream();
           continue;
         }
         at_once = (count + 1) / 2;
@@ -253,7 +253,7 @@ class CudaLayerStudy final : public LayerStudy {
   CudaLayerMemory memory_;
   CudaStream computing_, computing_beside_;
   CudaLayerInput input_;
-  CudaLane lane_{memory_.second_scratch(), computing_beside_, CudaEvent(), CudaEvent()};
+  CudaSecondStream second_{memory_.second_scratch(), computing_beside_, CudaEvent(), CudaEvent()};
   std::array<CudaEvent, kChunksAhead> chunks_done_;
   std::size_t next_chunk_ = 0;
   std::array<Job, kLayersSubmitted> jobs_;

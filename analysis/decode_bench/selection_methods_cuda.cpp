@@ -182,8 +182,8 @@ class TopPSelection final : public SubBlockSelection {
     scan.q = step_.q();
     scan.scores = scores;
     cuda_key_scan(cache, sizes_.sub_block, scan, stream);
-    constexpr double kSlack = 1e-6;  // the rule takes p - 1e-6
-    cuda_select_top_p(cache, sizes_.sub_block, scores, mass_ + kSlack, scratch_.data(), selection(), stream);
+    constexpr double kRuleTolerance = 1e-6;  // the rule takes p - 1e-6
+    cuda_select_top_p(cache, sizes_.sub_block, scores, mass_ + kRuleTolerance, scratch_.data(), selection(), stream);
   }
   int copies() const override { return step_.copies(); }
 

@@ -82,11 +82,11 @@ ClaimResult misses_below_bound(const ScanBoundStudy& bounds) {
                        bounds.lambdas[margin], percent(sums.missed / sums.salient), sums.salient,
                        percent(sums.missed_bound_paper / sums.salient), percent(sums.dropped / sums.salient));
   };
-  const auto slack = [&](std::size_t margin) {
+  const auto distance = [&](std::size_t margin) {
     const BoundSums& sums = bounds.pooled.at[margin];
     return (sums.missed_bound_paper - sums.missed) / sums.salient;
   };
-  const std::size_t nearest = *std::ranges::min_element(margins, {}, slack);
+  const std::size_t nearest = *std::ranges::min_element(margins, {}, distance);
   const JudgedParts judged = judged_parts(parts);
   return {.verdict = judged.verdict,
           .evidence = fmt::format("of {} at which the bound is below 100 %, {}; {}{}",

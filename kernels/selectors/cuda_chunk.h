@@ -197,22 +197,22 @@ std::vector<IoCost> group_costs(const CudaChunk& chunk, OfVisible&& of_visible) 
   return costs;
 }
 
-/// The chunk's batches, split wherever of_row(row) changes. `params` of each piece is its index.
+/// The chunk's batches, split wherever of_row(row) changes. `params` of each is its index.
 template <class OfRow>
 std::vector<RowBatch> cut_batches(const CudaChunk& chunk, OfRow&& of_row) {
-  std::vector<RowBatch> pieces;
+  std::vector<RowBatch> batches;
   for (const RowBatch& batch : chunk.batches)
     for (int row = batch.first_row; row < batch.first_row + batch.num_rows; ++row) {
       if (row == batch.first_row || of_row(row) != of_row(row - 1))
-        pieces.push_back({.first_row = row,
-                          .num_rows = 0,
-                          .length = 0,
-                          .origin = batch.origin,
-                          .params = static_cast<int>(pieces.size())});
-      ++pieces.back().num_rows;
-      pieces.back().length = std::max(pieces.back().length, chunk.visible[static_cast<std::size_t>(row)]);
+        batches.push_back({.first_row = row,
+                           .num_rows = 0,
+                           .length = 0,
+                           .origin = batch.origin,
+                           .params = static_cast<int>(batches.size())});
+      ++batches.back().num_rows;
+      batches.back().length = std::max(batches.back().length, chunk.visible[static_cast<std::size_t>(row)]);
     }
-  return pieces;
+  return batches;
 }
 
 /// The chunk's rows, split into `batches`.

@@ -39,7 +39,7 @@ AttentionLayer layer_with_sinks(const Case& c) {
 struct Cut {
   std::size_t groups = 1 << 20;  ///< query groups per chunk
   bool by_head = false;          ///< pass the keys and values of one KV head at a time
-  bool lane = false;             ///< every second selector on a second stream
+  bool second = false;           ///< every second selector on a second stream
 };
 
 /// Studies a whole layer. Exceptions of a chunk leave run() at once; the caller waits for the stream.
@@ -63,7 +63,8 @@ class ChunkRunner {
           {study_, selectors_, on_.layer, inputs, arena_, uploads_, results_, spans_, weights_, clock_, gpu_.stream});
       const std::vector<QueryGroup> all = query_groups(on_.layer, inputs.heads);
       for (std::size_t i = 0; i < all.size(); i += cut.groups)
-        chunks.enqueue(std::span(all).subspan(i, std::min(cut.groups, all.size() - i)), cut.lane ? &lane_ : nullptr);
+        chunks.enqueue(std::span(all).subspan(i, std::min(cut.groups, all.size() - i)),
+                       cut.second ? &second_ : nullptr);
     }
     results_.enqueue_finish(static_cast<int>(on_.layer.num_queries()), shape.num_query_heads, gpu_.stream);
     gpu_.stream.synchronize();
@@ -83,9 +84,9 @@ class ChunkRunner {
   const std::vector<int2> spans_ = disjoint_spans(on_.layer);
   const std::vector<double> weights_ = head_weights(on_.layer.head_gradient, on_.layer.shape.num_query_heads);
   std::vector<std::shared_ptr<const CudaSelector>> selectors_;
-  DeviceArena arena_{std::size_t{1} << 30}, lane_arena_{std::size_t{1} << 30};
-  CudaStream lane_stream_;
-  CudaLane lane_{lane_arena_, lane_stream_, CudaEvent(), CudaEvent()};
+  DeviceArena arena_{std::size_t{1} << 30}, second_arena_{std::size_t{1} << 30};
+  CudaStream second_stream_;
+  CudaSecondStream second_{second_arena_, second_stream_, CudaEvent(), CudaEvent()};
   Uploads uploads_;
   CudaResults results_;
   StageClock clock_;
@@ -103,8 +104,8 @@ TEST_P(CudaChunkStudyTest, CutsChangeNoBit) {
   expect_same_values(whole, runner.run({.groups = 1}), "group by group");
   expect_same_values(whole, runner.run({.groups = 5}), "five groups at a time");
   expect_same_values(whole, runner.run({.by_head = true}), "head by head");
-  expect_same_values(whole, runner.run({.lane = true}), "on two streams");
-  expect_same_values(whole, runner.run({.groups = 5, .lane = true}), "five groups at a time on two streams");
+  expect_same_values(whole, runner.run({.second = true}), "on two streams");
+  expect_same_values(whole, runner.run({.groups = 5, .second = true}), "five groups at a time on two streams");
 }
 
 TEST_P(CudaChunkStudyTest, ExactScoresAndOutputsAreTheCpus) {

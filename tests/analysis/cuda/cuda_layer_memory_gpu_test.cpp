@@ -1,4 +1,4 @@
-// Shares of the device memory: slots for inputs, stores, and scratch memory of one or two lanes.
+// Shares of the device memory: slots for inputs, stores, and scratch memory of one or two streams.
 #include <gtest/gtest.h>
 
 #include "analysis/cuda/cuda_layer_memory.h"
@@ -61,8 +61,8 @@ TEST_F(CudaLayerMemoryTest, ScratchIsTheRest) {
   EXPECT_EQ(memory.max_elements(layer_), (rest - rest / 3) / kBytesPerElement);
   memory.limit_elements(77);
   EXPECT_EQ(memory.max_elements(layer_), 77);
-  memory.drop_second_lane();
-  EXPECT_FALSE(memory.has_second_lane());
+  memory.drop_second_stream();
+  EXPECT_FALSE(memory.has_second_stream());
   EXPECT_EQ(memory.scratch().limit(), rest);
   memory.size_for(layer_, 1, 5 * kBoth, true, stream);  // the slots stay as large as they were
   EXPECT_EQ(memory.scratch().limit(), rest - 5 * kBoth);

@@ -39,10 +39,10 @@ def _check_rows(layer, attention, rows, output):
         bound = bound + LATENT_ROUNDINGS * kind.eps * attention.score_noise(rows)
     size = torch.maximum(exact.norm(dim=-1), noise)
     # A result below the normal numbers is rounded to a multiple of the smallest one.
-    slack = kind.smallest_normal * kind.eps * output.shape[-1] ** 0.5
+    underflow = kind.smallest_normal * kind.eps * output.shape[-1] ** 0.5
     error = (output.float() - exact).norm(dim=-1)
     bound = bound.clamp(max=LARGEST_BOUND)
-    excess = error - bound * size - slack
+    excess = error - bound * size - underflow
     if not (excess <= 0).all():  # NaN is refused too
         query, head = divmod(excess.nan_to_num(torch.inf).argmax().item(), excess.shape[1])
         raise InputError(
