@@ -187,9 +187,8 @@ bool add_studied(const PlacedSample& place, const std::vector<ScaledFormat>& for
     for (std::size_t y = 0; y < done.size() && !own.empty(); ++y) {
       if (done[y] == 0) continue;
       std::vector<StudiedLayer>& here = layers[sample_of(place).layers[y]];
-      auto found = std::ranges::find_if(here, [&](const StudiedLayer& other) {
-        return dump_of(other.place).path == dump_of(place).path && sample_of(other.place).name == sample_of(place).name;
-      });
+      auto found = std::ranges::find_if(
+          here, [&](const StudiedLayer& other) { return prompt_of(other.place) == prompt_of(place); });
       if (found == here.end()) found = here.insert(here.end(), {place});
       for (const ScaledFormat& format : own) found->formats.insert(index_of(formats, format));
       any = true;
@@ -239,11 +238,11 @@ std::vector<ScaledFormat> scaled_formats(const ModelStudy& study) {
 KvRangeStudy kv_range_study(const ModelStudy& study, int threads) {
   KvRangeStudy result{.formats = scaled_formats(study)};
   std::map<int, std::vector<StudiedLayer>> layers;
-  std::int64_t with_format = 0;
-  for (const PlacedSample& place : study.samples()) with_format += add_studied(place, result.formats, layers) ? 1 : 0;
-  if (with_format < study.num_samples())
-    result.exceptions =
-        fmt::format("; without {}, which had no such format", counted(study.num_samples() - with_format, "sample"));
+  std::set<PromptKey> with_format;
+  for (const PlacedSample& place : study.samples())
+    if (add_studied(place, result.formats, layers)) with_format.insert(prompt_of(place));
+  if (const std::int64_t without = study.num_samples() - std::ssize(with_format); without > 0)
+    result.exceptions = fmt::format("; without {}, which had no such format", counted(without, "sample"));
   const auto has_all = [&](const auto& layer) {
     return std::ranges::all_of(layer.second,
                                [&](const StudiedLayer& s) { return s.formats.size() == result.formats.size(); });

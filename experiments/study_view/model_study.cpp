@@ -132,6 +132,17 @@ bool PooledSelector::is_oracle() const {
 
 bool PooledSelector::has_paper() const { return !is_oracle() && group.name != "imported"; }
 
+PromptKey prompt_of(const PlacedSample& sample) {
+  const StudyDump& dump = sample.file->study().dumps[sample.dump];
+  return {dump.path, dump.samples[sample.sample].name};
+}
+
+std::int64_t ModelStudy::num_samples() const {
+  std::set<PromptKey> prompts;
+  for (const PlacedSample& place : samples()) prompts.insert(prompt_of(place));
+  return std::ssize(prompts);
+}
+
 std::set<int> ModelStudy::dense_layers(const std::vector<std::string>& labels) const {
   std::set<int> layers;
   int number = 0;
@@ -210,11 +221,10 @@ ModelStudy::StudiedLayers ModelStudy::studied_layers(const PooledSelector& selec
     if (!found) continue;
     const std::vector<std::string>& settings = place.file->study().selectors[*found].setting_labels;
     if (setting != nullptr && std::ranges::count(settings, *setting) == 0) continue;
-    const StudyDump& dump = place.file->study().dumps[place.dump];
-    const StudySample& sample = dump.samples[place.sample];
+    const StudySample& sample = place.file->study().dumps[place.dump].samples[place.sample];
     const std::vector<std::uint8_t>& done = place.file->done(place.dump, place.sample, *found);
     for (std::size_t y = 0; y < done.size(); ++y)
-      if (done[y] != 0) studied[{dump.path, sample.name}].insert(sample.layers[y]);
+      if (done[y] != 0) studied[prompt_of(place)].insert(sample.layers[y]);
   }
   return studied;
 }

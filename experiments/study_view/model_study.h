@@ -44,6 +44,10 @@ struct PlacedSample {
   bool operator==(const PlacedSample&) const = default;
 };
 
+/// A prompt: the path of its dump and the sample's name. Several files may have samples of one.
+using PromptKey = std::pair<std::string, std::string>;
+PromptKey prompt_of(const PlacedSample& sample);
+
 /// A sample's dump, numbered over all files, and its name, which samples of other dumps may share.
 using SampleKey = std::pair<int, std::string>;
 inline SampleKey key_of(const SampleCells& cells) { return {cells.dump, cells.sample}; }
@@ -63,7 +67,8 @@ class ModelStudy {
   const std::string& model() const { return model_; }
   /// The model, with its task or length if it is pooled by that.
   const std::string& title() const { return title_; }
-  int num_samples() const { return static_cast<int>(samples_.size()); }
+  /// A prompt that is in several files is one sample.
+  std::int64_t num_samples() const;
   /// The samples, ascending by name, then by dump.
   std::vector<SampleKey> sample_keys() const;
   /// The sample's name, unlike those of the other samples: "a", "a of second.h5".
@@ -103,8 +108,8 @@ class ModelStudy {
  private:
   friend std::vector<ModelStudy> split_studies(ResultsFiles files, int threads, PoolBy by);
 
-  /// The layers that were studied with a selector (at one setting, if it is given), by the dump's path and the sample.
-  using StudiedLayers = std::map<std::pair<std::string, std::string>, std::set<int>>;
+  /// The layers that were studied with a selector (at one setting, if it is given).
+  using StudiedLayers = std::map<PromptKey, std::set<int>>;
   StudiedLayers studied_layers(const PooledSelector& selector, const std::string* setting = nullptr) const;
   /// Sets PooledSelector::partial.
   void find_partial_settings(PooledSelector& selector) const;

@@ -28,6 +28,13 @@ def test_selectors_of_other_prompts_are_not_compared(tmp_path, experiment):
     assert words not in said and experiment in said
 
 
+def test_a_prompt_of_two_files_is_one_sample(tmp_path):
+    files = [write_results(tmp_path / f"{one['label']}.h5", [one], samples={"a": [2, 5], "b": [2]}, dump="d")
+             for one in (ffd(), quest(dense_layers=0))]
+    figures(*files, "-o", tmp_path / "out", "--only", "quality_vs_io", "--format", "svg")
+    assert ", 2 samples, results ffd.h5" in (tmp_path / "out/captions.md").read_text()
+
+
 def test_curves_are_compared_over_the_same_prompts(tmp_path, monkeypatch):
     """One of two pooled files, of other prompts, has settings more; their points stand for it alone."""
     files = []
