@@ -12,6 +12,7 @@
 #include "kernels/attention/setting_outputs_cuda.h"
 #include "kernels/attention/sinks_cuda.h"
 #include "kernels/rank/sort_descending_cuda.h"
+#include "kernels/selectors/selection_outputs_cuda.h"
 
 namespace attest {
 namespace {

@@ -1,11 +1,8 @@
 // Makes chunks of a layer and enqueues what every selector's attention takes.
 #include "analysis/cuda/cuda_layer_chunk.h"
 
-#include "kernels/attention/mean_value_cuda.h"
 #include "kernels/attention/query_parts_cuda.h"
 #include "kernels/attention/scores_cuda.h"
-#include "kernels/attention/setting_outputs_cuda.h"
-#include "kernels/attention/sinks_cuda.h"
 #include "kernels/kv_formats/amax_cuda.h"
 
 namespace attest {
@@ -99,22 +96,6 @@ void cuda_check_selection(const CudaChunk& chunk, const Selector& selector, cons
   if (selection.read_scores != nullptr && selection.read_scores != selection.estimate)
     cuda_find_overflow(chunk, chunk.visible_values(selection.read_scores), -kLargestScore,
                        {.step = OverflowStep::read_score, .selector = index}, first);
-}
-
-DeviceOutputs cuda_selection_outputs(const CudaChunk& chunk, const CudaSelection& selection, int num_settings) {
-  const DeviceOutputs outputs = take_outputs(chunk.rows, num_settings, chunk.kv.value_dim, *chunk.arena);
-  const SweepView sweep{
-      .scores = chunk.by_tokens(selection.read_scores == nullptr ? chunk.exact : selection.read_scores),
-      .levels = chunk.by_tokens(selection.levels),
-      .num_settings = num_settings,
-      .order = selection.level_order};
-  const DeviceValues values{selection.value_groups, selection.value_quantizer, selection.num_approximate.device,
-                            selection.made_values};
-  cuda_setting_outputs(chunk.rows, chunk.kv, sweep, values, outputs, *chunk.arena, chunk.stream);
-  cuda_add_sinks(chunk.rows, outputs, chunk.stream);
-  if (selection.mean_value_share)
-    cuda_blend_mean_values(chunk.rows, chunk.kv, selection.mean_value_share, outputs, *chunk.arena, chunk.stream);
-  return outputs;
 }
 
 }  // namespace attest

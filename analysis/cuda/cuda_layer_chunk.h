@@ -1,5 +1,5 @@
 // The steps that the study of a layer and attention through one selector share, for a chunk of rows on the device:
-// exact scores, the check of a selection, and its outputs. Everything is enqueued; nothing waits for the device.
+// exact scores and the check of a selection. Everything is enqueued; nothing waits for the device.
 #pragma once
 
 #include <span>
@@ -41,8 +41,5 @@ std::vector<double> setting_shifts(const Selector& selector, int layer, std::spa
 /// Notes estimates and read scores that are too large to be studied. `index` is the selector's in the study.
 void cuda_check_selection(const CudaChunk& chunk, const Selector& selector, const CudaSelection& selection,
                           std::size_t index, OverflowKey* first);
-
-/// Outputs and log-sum-exps of all settings, with the learned sinks.
-DeviceOutputs cuda_selection_outputs(const CudaChunk& chunk, const CudaSelection& selection, int num_settings);
 
 }  // namespace attest

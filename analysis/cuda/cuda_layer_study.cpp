@@ -19,13 +19,12 @@
 #include "kernels/device/page_locked_memory.h"
 #include "kernels/device/stage_clock.h"
 #include "kernels/device/stream.h"
+#include "kernels/rank/rank_correlation_cuda.h"
 
 namespace attest {
 namespace {
 
 constexpr std::size_t kChunksAhead = 4;  // enqueued and not finished
-// Per row: sums of squared centred ranks, n^3 / 3, stay below 2^63.
-constexpr std::int64_t kMaxTokens = 3'000'000;
 
 std::string digits(const cudaUUID_t& uuid) {
   std::array<std::uint64_t, 2> halves{};
@@ -135,9 +134,9 @@ class CudaLayerStudy final : public LayerStudy {
  private:
   void check(const AttentionLayer& layer) const {
     for (const StudySelector& s : study_.selectors) s.selector->check(layer.shape.kv());
-    if (layer.num_tokens > kMaxTokens)
+    if (layer.num_tokens > kMaxRankedItems)
       throw DeviceError("a sample of " + std::to_string(layer.num_tokens) + " tokens is longer than the " +
-                        std::to_string(kMaxTokens) + " that the GPU study takes; choose --device cpu");
+                        std::to_string(kMaxRankedItems) + " that the GPU study takes; choose --device cpu");
     if (layer.num_queries() * layer.shape.num_query_heads > kMaxOverflowCells)
       throw DeviceError(std::to_string(layer.num_queries()) + " queries of " +
                         std::to_string(layer.shape.num_query_heads) + " heads are more than the " +

@@ -1,4 +1,5 @@
-// Ranks and rank correlation of every row on the device. All sums are integers, so they are exact for a given order.
+// Ranks and rank correlation of every row on the device. All sums are integers, so they are exact for a given order, of
+// rows of up to kMaxRankedItems.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,6 +10,9 @@
 #include "kernels/device/row_views.h"
 
 namespace attest {
+
+/// Of a row: the sum of the squares of its centred ranks, n^3 / 3, stays below 2^63.
+inline constexpr std::int64_t kMaxRankedItems = 3'000'000;
 
 /// Centred ranks: centred[r][item] = 2 * rank - (n + 1), n = counts[r]. The largest value has rank 1; tied values get
 /// their average rank. The centred ranks of a row sum to zero. `order` is the descending order of `values`.

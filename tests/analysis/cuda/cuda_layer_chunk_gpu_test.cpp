@@ -7,6 +7,7 @@
 #include "kernels/rank/segments_cuda.h"
 #include "kernels/rank/sort_descending_cuda.h"
 #include "kernels/selectors/cuda_selector.h"
+#include "kernels/selectors/selection_outputs_cuda.h"
 #include "tests/analysis/cuda/cuda_study_cases.h"
 
 namespace attest::cuda_test {
