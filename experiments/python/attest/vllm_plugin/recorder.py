@@ -2,7 +2,7 @@
 import os
 
 from ..base.arguments import chosen_layers
-from ..base.errors import AttestError, InputError, UsageError, first_line
+from ..base.errors import AttestError, InputError, OutputError, UsageError, first_line
 from .request import CapturedRequest, bytes_of
 from .settings import read_wish
 from .writer import write_refusal, write_request
@@ -84,7 +84,10 @@ class Recorder:
         self.requests.pop(request_id, None)
         name = self.names.get(request_id, request_id)
         self.say(f"not captured: request {name}: {reason}")
-        write_refusal(self.settings.folder, name, f"request {name}: {reason}")
+        try:
+            write_refusal(self.settings.folder, name, f"request {name}: {reason}")
+        except OutputError as error:  # a full disk, a folder that is gone: the engine goes on
+            self.say(str(error))
 
     def _guarded(self, request_id, action, *arguments):
         """A request that fails is given up, and the engine goes on."""

@@ -229,6 +229,17 @@ def test_a_second_request_of_a_name_is_refused(tmp_path):
     assert (tmp_path / "x.h5").read_bytes() == first
 
 
+def test_a_folder_that_is_gone_does_not_end_the_engine(tmp_path):
+    vllm = Vllm(tmp_path / "captured", last=1, decode=1)
+    vllm.step(("a", 0, 6), ("b", 0, 2))
+    vllm.folder.rmdir()
+    vllm.step(("a", 6, 1), ("b", 8, 1), ("c", 0, 6))  # a is complete, tokens of b are missing
+    vllm.step(("d", 2, 4), finished=["c"])
+    refused = [line.split()[3] for line in vllm.said if line.startswith("not captured: request ")]
+    assert refused == ["b:", "a:", "c:", "d:"] and not vllm.recorder.requests
+    assert sum(".refused: cannot be written (" in line for line in vllm.said) == 4
+
+
 def test_windows_and_sinks_go_with_the_layer(tmp_path):
     vllm = Vllm(tmp_path, window=3, last=1, decode=0)
     vllm.engine.layers[0].module.impl.sinks = torch.tensor([1., 2, 3, 4], dtype=torch.bfloat16)
