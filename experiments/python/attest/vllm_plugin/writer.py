@@ -1,5 +1,7 @@
 """Writes what was captured of one request as a dump."""
+import hashlib
 import os
+import re
 import urllib.parse
 
 import numpy as np
@@ -11,10 +13,17 @@ from ..base.errors import OutputError
 from ..base.tensor_bits import bits
 from .request import TORCH_TYPES
 
+MOST_CHARACTERS = 200  # of the name of a file, before its ending
+
 
 def file_name(name, ending):
-    """A name of any characters as that of a file in the folder."""
-    return urllib.parse.quote(name, safe=" ")[:200] + ending
+    """A name of any characters as that of a file in the folder. File systems allow 255 bytes: of a longer name the
+    beginning is taken, and a hash tells it from others."""
+    quoted = urllib.parse.quote(name, safe=" ")
+    if len(quoted) > MOST_CHARACTERS:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+        quoted = re.sub("%.?$", "", quoted[:MOST_CHARACTERS - 17]) + "-" + digest
+    return quoted + ending
 
 
 def write_request(folder, engine, request):

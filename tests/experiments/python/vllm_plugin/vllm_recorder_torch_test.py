@@ -219,6 +219,17 @@ def test_a_name_with_any_characters_is_a_file_of_the_folder(tmp_path):
     assert (tmp_path / "..%252e %C3%BC.h5").exists()
 
 
+def test_long_names_with_the_same_beginning_are_two_files(tmp_path):
+    vllm = Vllm(tmp_path, last=1, decode=0)
+    for request, name in ("a", "x" + "語" * 40), ("b", "x" + "語" * 41), ("c", "y" * 200):
+        vllm.step((request, 0, 6), own={"attest_name": name})
+    *long, plain = sorted(path.stem for path in tmp_path.glob("*.h5"))
+    assert plain == "y" * 200 and len(long) == 2 and not list(tmp_path.glob("*.refused"))
+    for name in long:
+        beginning, _, digest = name.rpartition("-")
+        assert len(name) <= 200 and len(digest) == 16 and beginning == "x" + "%E8%AA%9E" * 20
+
+
 def test_a_second_request_of_a_name_is_refused(tmp_path):
     vllm = Vllm(tmp_path, last=1, decode=0)
     vllm.step(("a", 0, 6), own={"attest_name": "x"})
