@@ -17,7 +17,8 @@ from .chunk import ChunkError, compute
 SECONDS = 10  # of work in a chunk
 LEAST_SECONDS = 1  # because a process starts for each
 PATIENCE = 20  # seconds, for what was computed before an error
-MOST_LOST = 10  # how often an executor may lose a chunk to workers that die
+MOST_LOST = 10  # chunks in a row that an executor may lose to workers that die
+MOST_DAMAGED = 10  # how often the files of a study may be damaged while it is computed
 # Variables of launchers (mpirun, srun, torchrun): this process alone has the study's folder.
 LAUNCHER = re.compile("OMPI_|PMI|SLURM_|(LOCAL_RANK|RANK|WORLD_SIZE)$")
 SLOTS = 8  # of an executor that does not say how many it has
@@ -61,17 +62,18 @@ class Study:
 
     def share(self, executor, slots=None, seconds=SECONDS, progress=lambda finished, total: None):
         """Submits the missing units in chunks, and adds what comes back to the study until none is missing."""
-        lost = 0
+        damaged = 0
         while self.missing:
             with Gatherer(self) as gatherer:
-                lost = self._compute(executor, slots, seconds, progress, gatherer, lost)
+                self._compute(executor, slots, seconds, progress, gatherer)
                 gatherer.finish()
-            if self.missing and (lost := lost + 1) > MOST_LOST:
+            if self.missing and (damaged := damaged + 1) > MOST_DAMAGED:
                 raise OutputError(f"{self.output}.partial: its files are damaged again and again")
 
-    def _compute(self, executor, slots, seconds, progress, gatherer, lost):
-        """Each missing unit once. `lost`: how many chunks died with their workers; returns how many have now."""
+    def _compute(self, executor, slots, seconds, progress, gatherer):
+        """Each missing unit once."""
         waiting, running, size = list(self.missing), {}, 1
+        lost = []  # why chunks in a row did not come back
 
         def submit():
             units = tuple(waiting[:size])
@@ -85,23 +87,25 @@ class Study:
                 done, _ = concurrent.futures.wait(running, timeout=0.5, return_when=concurrent.futures.FIRST_COMPLETED)
                 raise_if_interrupted()
                 gatherer.check()
-                chunks, spent = [], []
+                chunks, spent, failure = [], [], None
                 for future in done:
                     units = running.pop(future)
                     try:
                         data, took = future.result()
-                    except ChunkError:
-                        raise
-                    except concurrent.futures.BrokenExecutor as error:
-                        raise self._gone(error) from error
-                    except (concurrent.futures.CancelledError, Exception) as error:
-                        lost += 1
-                        if lost > MOST_LOST or isinstance(error, concurrent.futures.CancelledError):
-                            raise self._gone(error) from error
-                        waiting[:0] = units
-                        continue
-                    chunks.append((data, units))
-                    spent.append(took / len(units))
+                    except (ChunkError, concurrent.futures.BrokenExecutor, concurrent.futures.CancelledError) as error:
+                        failure = failure or error
+                    except Exception as error:
+                        lost.append(error)
+                        waiting += units  # behind the others, which are finished even if these end every worker
+                    else:
+                        chunks.append((data, units))
+                        spent.append(took / len(units))
+                if chunks:
+                    lost.clear()
+                elif len(lost) > MOST_LOST:
+                    failure = failure or lost[-1]
+                if failure:
+                    waiting.clear()
                 if spent and waiting:  # at the end all workers are to be busy, so that chunks are not too few
                     fair = -(-len(waiting) // (2 * (slots or SLOTS)))
                     a_second = len(spent) / sum(spent)
@@ -112,10 +116,13 @@ class Study:
                     gatherer.give(data)
                     self.missing = [unit for unit in self.missing if unit not in units]
                     progress(self.total - len(self.missing), self.total)
+                if isinstance(failure, ChunkError):
+                    raise failure
+                if failure:
+                    raise self._gone(failure) from failure
         finally:
             for future in running:
                 future.cancel()
-        return lost
 
     def _gone(self, error):
         cause = first_line(error) if str(error) else type(error).__name__

@@ -9,7 +9,7 @@ import traceback
 import pytest
 
 import attest.cluster
-from attest.base.errors import OutputError, UsageError
+from attest.base.errors import AttestError, OutputError, UsageError
 from attest.base.program import ProgramError
 from attest.cluster import chunk
 from attest.cluster.chunk import ChunkError, units_text
@@ -124,23 +124,46 @@ def test_a_worker_that_fails_ends_the_study_with_its_sentence(folder):
     assert counts[0] == (kept, 24) and not (folder / "r.h5.partial").exists()
 
 
-class Losing(concurrent.futures.ThreadPoolExecutor):
-    """Every third chunk is lost with its worker."""
+class Faulty(concurrent.futures.Executor):
+    """Computes a chunk when it is submitted; error_of(how many were submitted, its units) may give an error instead."""
     count = 0
+
+    def __init__(self, error_of):
+        self.error_of = error_of
 
     def submit(self, function, *arguments):
         self.count += 1
-        if self.count % 3:
-            return super().submit(function, *arguments)
-        lost = concurrent.futures.Future()
-        lost.set_exception(RuntimeError("the worker died"))
-        return lost
+        future = concurrent.futures.Future()
+        if error := self.error_of(self.count, arguments[1]):
+            future.set_exception(error)
+        else:
+            future.set_result(function(*arguments))
+        return future
+
+
+@pytest.mark.parametrize("error, sentence", [
+    (ChunkError("worker w: d.h5: is damaged", 4), "worker w: d.h5: is damaged"),
+    (concurrent.futures.BrokenExecutor("a child died"),
+     "the workers are gone (a child died) with 23 of 24 layers finished; the same command with --resume goes on")])
+def test_finished_chunks_are_kept_when_one_beside_them_fails(folder, error, sentence):
+    with pytest.raises(AttestError) as caught:
+        attest.cluster.run(Faulty(lambda _, units: error if 7 in units else None), ["d.h5"], "r.h5", slots=24)
+    assert str(caught.value) == sentence
+    assert json.loads((folder / "r.h5.partial").read_text()) == [unit for unit in range(24) if unit != 7]
 
 
 def test_what_is_lost_with_a_worker_is_computed_again(folder):
-    with Losing(2) as executor:
-        attest.cluster.run(executor, ["d.h5"], "r.h5", slots=2)
-    assert json.loads((folder / "r.h5").read_text()) == list(range(24))
+    """Also if that befalls more than eleven of them, as long as others come back."""
+    executor = Faulty(lambda count, _: RuntimeError("the worker died") if count % 3 else None)
+    attest.cluster.run(executor, ["d.h5"], "r.h5", slots=1, seconds=0)
+    assert json.loads((folder / "r.h5").read_text()) == list(range(24)) and executor.count > 30
+
+
+def test_a_chunk_that_ends_every_worker_is_the_last_one(folder):
+    executor = Faulty(lambda _, units: RuntimeError("the worker died") if 7 in units else None)
+    with pytest.raises(OutputError, match=r"the workers are gone \(the worker died\) with 23 of 24 layers finished; "):
+        attest.cluster.run(executor, ["d.h5"], "r.h5", slots=1, seconds=0)
+    assert executor.count < 23 + 15, "eleven in a row, and few while others came back"
 
 
 @pytest.mark.parametrize("error, cause", [(RuntimeError("all died"), "all died"),
