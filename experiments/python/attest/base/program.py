@@ -8,11 +8,11 @@ from .errors import AttestError, OutputError
 
 
 class ProgramError(AttestError):
-    """A call of the program that failed: the last line that it said, and its exit code."""
+    """A call of the program that failed: the last line that it said, or how it ended, and its exit code."""
 
     def __init__(self, said, code):
-        lines = said.strip().splitlines() or [f"ended by signal {-code}"]
-        super().__init__(lines[-1].removeprefix("attest: "))
+        how = f"ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        super().__init__((said.strip().splitlines() or [how])[-1].removeprefix("attest: "))
         self.exit_code = code if code > 0 else 1
 
 
