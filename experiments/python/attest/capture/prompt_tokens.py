@@ -45,16 +45,19 @@ def tokenize(prompt, tokenizer=None, chat=False, max_tokens=None):
         ids = prompt.tokens[:max_tokens]
         placed = [_bounds(prompt, span, what, None, len(ids)) for span, what in located]
         return _tokenized(prompt, ids, prompt.answer or [], placed)
-    text, shift = prompt.text, 0
+    text = kept = prompt.text
     if chat:
         if not tokenizer.chat_template:
             raise UsageError("--chat: this tokenizer has no chat template")
         message = [{"role": "user", "content": text}]
         text = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
-        shift = text.find(prompt.text)
-        if shift < 0 and located:
+        if kept not in text:  # templates may trim a message
+            kept = kept.strip()
+        if kept not in text and located:
             raise InputError(f"{prompt.where}: the chat template changes the text, so that its {located[0][1]} cannot "
                              "be placed")
+    first = text.find(kept)
+    shift = first - prompt.text.find(kept)
     if located and not tokenizer.is_fast:
         raise InputError(f"{prompt.where}: a {located[0][1]} of a text needs a fast tokenizer, which this model lacks")
     # A chat template adds its own special tokens.
@@ -62,8 +65,8 @@ def tokenize(prompt, tokenizer=None, chat=False, max_tokens=None):
     ids, placed = list(encoded["input_ids"])[:max_tokens], []
     for span, what in located:
         begin, end = _bounds(prompt, span, what, prompt.text, len(prompt.text))
-        covering = [i for i, (b, e) in enumerate(encoded["offset_mapping"])
-                    if b < e and b < end + shift and e > begin + shift]
+        low, high = max(begin + shift, first), min(end + shift, first + len(kept))
+        covering = [i for i, (b, e) in enumerate(encoded["offset_mapping"]) if b < e and b < high and e > low]
         if not covering:
             raise InputError(f"{prompt.where}: no token covers the {what} [{begin}, {end})")
         if covering[-1] >= len(ids):

@@ -14,6 +14,32 @@ def test_offsets_of_bytes_are_made_where_they_are_needed(tmp_path):
     assert tokenize(read_prompts(tmp_path / "p.jsonl")[0], ByteTokenizer(256)).spans == [(4, 5)]
 
 
+class Chat(ByteTokenizer):
+    """Its template changes the message before it quotes it."""
+    chat_template = "is there"
+
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+
+    def apply_chat_template(self, messages, **_):
+        return f"<u>{self.change(messages[0]['content'])}</u>"
+
+
+@pytest.mark.parametrize("change, expected", [(str, ["ab", "\n a", "cd? "]), (str.strip, ["ab", "a", "cd?"])])
+def test_a_chat_template_may_trim_its_message(change, expected, tmp_path):
+    text = "\n ab cd? "  # made prompts may end in a space
+    (tmp_path / "p.jsonl").write_text(json.dumps({"text": text, "spans": ["ab", [0, 3]], "question": [5, len(text)]}))
+    found = tokenize(read_prompts(tmp_path / "p.jsonl")[0], Chat(change), chat=True)
+    assert [bytes(found.ids[begin:end]).decode() for begin, end in [*found.spans, found.question]] == expected
+
+
+def test_a_chat_template_that_changes_its_message_otherwise_is_refused(tmp_path):
+    (tmp_path / "p.jsonl").write_text(json.dumps({"text": "ab", "question": "b"}))
+    with pytest.raises(InputError, match="p.jsonl:1: the chat template changes the text, so that its question cannot"):
+        tokenize(read_prompts(tmp_path / "p.jsonl")[0], Chat(str.upper), chat=True)
+
+
 def test_a_text_without_a_token_is_refused(tmp_path):
     class NoTokens(ByteTokenizer):
         def __call__(self, text, **options):
