@@ -30,6 +30,8 @@ def dataset(path, selector, sample=None, dump=0):
     with _open(path) as file:
         _require(f"{path}:", "dump", str(dump), file["dumps"])
         samples = file[f"dumps/{dump}/samples"]
+        if not len(samples):
+            raise ValueError(f"{path}: dump {dump} has no samples")
         sample = next(iter(samples)) if sample is None else sample
         _require(f"{path}: dump {dump}", "sample", sample, samples)
         known = [name for name, group in samples[sample].items() if isinstance(group, h5py.Group)]

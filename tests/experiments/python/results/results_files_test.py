@@ -148,6 +148,15 @@ def test_a_place_that_the_study_lacks_is_refused(chosen, sentence, study, xarray
         results.dataset(study, "ffd", **chosen)
 
 
+def test_a_dump_without_samples_is_refused(xarray, tmp_path):
+    with h5py.File(tmp_path / "r.h5", "w") as file:
+        file.attrs["format"] = "attention-study"
+        file.create_group("dumps/0/samples")
+    for sample in (None, "x"):
+        with pytest.raises(ValueError, match="r.h5: dump 0 has no samples$"):
+            results.dataset(tmp_path / "r.h5", "ffd", sample)
+
+
 @pytest.mark.parametrize("call", [results.manifest, results.selectors, results.cells,
                                   lambda path: results.dataset(path, "ffd")])
 def test_a_file_that_is_no_results_file_is_refused(call, study, xarray, tmp_path):
