@@ -81,6 +81,8 @@ def _order(folder):
         pass
     with open(path, "rb") as file:
         for line in iter(lambda: file.readline(MAX_JSON_BYTES), b""):
+            if not line.endswith(b"\n") and len(line) < MAX_JSON_BYTES:
+                break  # cut where the program was killed: a call that is not listed comes last, as this one did
             record = parse_json(line, path) if line.strip() else {}
             name = record.get("dump_dir") if isinstance(record, dict) else None
             if isinstance(name, str):

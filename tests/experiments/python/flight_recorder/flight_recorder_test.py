@@ -308,6 +308,16 @@ def test_calls_that_miss_their_plan_are_refused(tmp_path):
         and "expected a call of plan before it, found none (FLASHINFER_DUMP_INCLUDE must take plan, too)" in said
 
 
+@pytest.mark.parametrize("kept", [-1, -2])  # records; the last call has two
+def test_a_list_that_was_cut_when_the_program_was_killed(kept, tmp_path):
+    recorder, requests = FlightRecorder(tmp_path / "calls"), Requests(queries=(1, 1, 1))
+    paths = [str(record_decode(recorder, requests)) for _ in range(2)]
+    session = tmp_path / "calls/session.jsonl"
+    records = session.read_bytes().splitlines(keepends=True)
+    session.write_bytes(b"".join(records[:kept]) + records[kept][:20])
+    assert [call.folder for call in read_recording(str(tmp_path / "calls"), ("run",))] == paths
+
+
 def test_arguments_of_no_signature_are_left_alone(tmp_path):
     path = record_decode(FlightRecorder(tmp_path / "calls"), Requests(queries=(1, 1, 1))) / "metadata.jsonl"
     *before, last = path.read_text().splitlines()
