@@ -18,7 +18,7 @@ def share(request, study):
         if executor is None:  # of mpirun's processes one leads
             return
         study.begin(request["how"])
-        if study.summary is None:
+        if not study.is_complete:
             finished = study.total - len(study.missing)
             with Progress(study.total, "layers", request["quiet"], found=finished) as progress:
                 study.share(executor, slots, progress=lambda now, _: progress(now - progress.done))
@@ -29,8 +29,7 @@ def share(request, study):
 def main(text):
     """Returns the exit code."""
     request = json.loads(text)
-    study = Study(request["words"], request["output"],
-                  show=None if request["json"] else ["--quiet"] * request["quiet"])
+    study = Study(request["words"], request["output"], tells=not request["json"], quiet=request["quiet"])
 
     def interruption():
         if not study.total:

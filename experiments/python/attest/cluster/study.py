@@ -46,18 +46,20 @@ def run(executor, dumps, output, *, slots=None, seconds=SECONDS, resume=False, f
 
 class Study:
     """`words`: the arguments of `attest run`, but for the output. After begin(), `missing` are the units that nobody
-    has computed, of `total`; `summary` is there when it is complete."""
+    has computed, of `total`; without them the study `is_complete`. `tells`: then the program tells the user so (with
+    `quiet` as `attest run --quiet` does); otherwise `summary` is its JSON."""
 
-    def __init__(self, words, output, show=None):
-        self.words, self.output, self.show = words, output, show
-        self.total, self.missing, self.summary = 0, [], None
+    def __init__(self, words, output, tells=False, quiet=False):
+        self.words, self.output, self.tells = words, output, tells
+        self.show = ["--quiet"] * quiet if tells else ["--json", "--quiet"]
+        self.total, self.missing, self.is_complete, self.summary = 0, [], False, None
         self.how = []  # to go on
 
     def begin(self, how=()):
-        """Asks the program which units are missing. One that finds nothing missing prints the summary."""
+        """Asks the program which units are missing."""
         self.ask(how)
         self.how = ["--resume"] + ["--force"] * ("--force" in how)
-        if self.summary is not None and self.show is not None:  # complete already: the program prints it
+        if self.is_complete and self.tells:  # by another run
             subprocess.run(self.command(self.show, ["--resume"]), stdin=subprocess.DEVNULL, env=without_launchers())
 
     def share(self, executor, slots=None, seconds=SECONDS, progress=lambda finished, total: None):
@@ -148,7 +150,7 @@ class Study:
         if "missing" in found:
             self.total = found["units"]
         else:
-            self.summary = found
+            self.is_complete, self.summary = True, found
 
 
 class Gatherer:
@@ -161,9 +163,9 @@ class Gatherer:
         self.folder = tempfile.TemporaryDirectory(prefix="attest-chunks-")
         self.place = pathlib.Path(self.folder.name)
         self.said = [open(self.place / name, "w+b") for name in ("out", "error")]
-        show = ["--json", "--quiet"] if self.study.show is None else self.study.show
-        self.process = subprocess.Popen(self.study.command(show, self.study.how, "-"), stdin=subprocess.PIPE,
-                                        stdout=self.said[0], stderr=self.said[1], env=without_launchers())
+        self.process = subprocess.Popen(self.study.command(self.study.show, self.study.how, "-"),
+                                        stdin=subprocess.PIPE, stdout=self.said[0], stderr=self.said[1],
+                                        env=without_launchers())
         return self
 
     def give(self, data):
@@ -188,7 +190,7 @@ class Gatherer:
             self.finish()
 
     def finish(self):
-        """Waits until the results are written. With `show` the user is told what the program has to say."""
+        """Waits until the results are written, and tells the user what the program said if it is to."""
         if self.ended:
             return None
         self.ended = True
@@ -198,11 +200,11 @@ class Gatherer:
         for file in self.said:
             file.seek(0)
         printed, error = (file.read() for file in self.said)
-        if code or self.study.show is None:
+        if code or not self.study.tells:
             return self.study.learn(code, printed, error)
         if not printed:
             return self.study.ask(self.study.how)
-        self.study.missing, self.study.summary = [], {}
+        self.study.missing, self.study.is_complete = [], True
         for text, stream in (error, sys.stderr), (printed, sys.stdout):
             stream.write(text.decode(errors="replace"))
             stream.flush()
