@@ -59,7 +59,12 @@ if for_another_machine; then
   say "build/$preset was compiled for another processor or GPU; building it anew takes minutes ..."
   fresh=--fresh # the cache has the GPU
 fi
-run configuring cmake --preset "$preset" $fresh
+native=$(built_native) # kept, also where --fresh drops the cache
+if asks_for_another; then
+  native=$(native "$ATTEST_NATIVE")
+  fresh=--fresh # the cache has the GPU
+fi
+run configuring cmake --preset "$preset" $fresh ${native:+-D ATTEST_NATIVE=$native}
 run building cmake --build --preset "$preset" --target "$target"
 machine >"$build/machine"
 printf '%s\n%s' "$named_python" "$root" >"$build/built" # read by ./attest

@@ -5,10 +5,24 @@ machine() { # what a build is compiled for: a line of the processor, and one of 
   [ "$preset" = cpu ] || grep -hs '^Model:' /proc/driver/nvidia/gpus/*/information | sort -u || true
 }
 
+native() { # native VALUE: ON or OFF, as CMake takes ATTEST_NATIVE; of no value, nothing
+  case ${1,,} in
+    "") ;;
+    0 | off | no | false) echo OFF ;;
+    *) echo ON ;;
+  esac
+}
+
+built_native() { native "$(sed -n 's/^ATTEST_NATIVE:BOOL=//p' "$root/build/$preset/CMakeCache.txt" 2>/dev/null)"; }
+
+asks_for_another() { # whether ATTEST_NATIVE asks for another build than the one that is there
+  [ -n "${ATTEST_NATIVE-}" ] && [ "$(native "$ATTEST_NATIVE")" != "$(built_native)" ]
+}
+
 for_another_machine() { # whether the program was compiled for another processor or GPU, and can be compiled anew
   local recorded=$root/build/$preset/machine before now
   [ -w "$recorded" ] || return
-  ! grep -qsiE '^ATTEST_NATIVE:BOOL=(OFF|0|NO|FALSE)$' "$root/build/$preset/CMakeCache.txt" || return
+  [ "$(built_native)" != OFF ] || return
   before=$(<"$recorded") now=$(machine)
   [ "${before%%$'\n'*}" = "${now%%$'\n'*}" ] || return 0
   # A build that was made where there is no GPU has code for all.
@@ -20,7 +34,7 @@ up_to_date() {
   local built=$root/build/$preset/built
   [ -x "$root/build/$preset/attest" ] && [ -e "$built" ] || return
   [ "$(<"$built")" = "${ATTEST_PYTHON-}"$'\n'"$root" ] || return
-  ! for_another_machine || return
+  ! for_another_machine && ! asks_for_another || return
   [ -n "${ATTEST_PYTHON-}" ] || [ -e "$root/.venv/bin/python" ] || return
   local packages=$root/.venv/lib/python3*/site-packages # a pattern
   case $torch in

@@ -291,7 +291,10 @@ for preset in cpu release; do
   mkdir -p "$root/build/$preset"
   printf '#!/bin/sh\nexit 3\n' >"$root/build/$preset/attest"
   chmod +x "$root/build/$preset/attest"
-  echo "CMAKE_HOME_DIRECTORY:INTERNAL=$root" >"$root/build/$preset/CMakeCache.txt"
+  cache=$root/build/$preset/CMakeCache.txt
+  [[ "$*" != *--fresh* ]] || rm -f "$cache"
+  echo "CMAKE_HOME_DIRECTORY:INTERNAL=$root" >>"$cache"
+  [[ ! "$*" =~ (ATTEST_NATIVE)=([A-Z]+) ]] || echo "${BASH_REMATCH[1]}:BOOL=${BASH_REMATCH[2]}" >>"$cache"
 done
 """
 
@@ -318,6 +321,30 @@ def test_a_program_for_another_processor_is_built_anew(checkout):
     call(checkout / "attest", ATTEST_CUDA="1")
     calls = (checkout / "cmake_calls").read_text().splitlines()
     assert len(calls) == 4 and "--fresh" in calls[2], calls
+
+
+def configurations(checkout):
+    """What CMake was asked for, but for the builds."""
+    return [line for line in (checkout / "cmake_calls").read_text().splitlines() if "--build" not in line]
+
+
+def test_a_build_for_all_processors_stays_one(checkout):
+    """Also where CMake's cache is dropped, because the checkout was moved."""
+    build_with_a_stub_of_cmake(checkout)
+    call(checkout / "attest", ATTEST_NATIVE="off")
+    call(checkout / "attest", ATTEST_NATIVE="off")
+    moved = checkout.rename(checkout.with_name("moved"))
+    for native in {}, {}, {"ATTEST_NATIVE": "1"}, {"ATTEST_NATIVE": "ON"}:
+        call(moved / "attest", **native)
+    assert configurations(moved) == [
+        f"--preset {PRESET} --fresh -D ATTEST_NATIVE={native}" for native in ("OFF", "OFF", "ON")]
+
+
+def test_a_preset_has_its_own_default(checkout):
+    """As dev, which compiles for all processors."""
+    build_with_a_stub_of_cmake(checkout)
+    call(checkout / "cmake/build.sh", "dev", "attest")
+    assert configurations(checkout) == ["--preset dev --fresh"]
 
 
 @pytest.mark.parametrize("before, now, cache, differs", [
