@@ -8,11 +8,7 @@ shift 2
 build=$root/build/$preset
 . "$root/cmake/watch.sh"
 . "$root/cmake/up_to_date.sh"
-if ! { mkdir -p "$build" && [ -w "$build" ] && : >>"$root/build/lock"; } 2>/dev/null; then
-  say "$build cannot be written, so nothing can be built there:" \
-    "make $root/build writable, or build in a copy of the checkout"
-  exit 5
-fi
+demand_writable "$root" "$build"
 
 exec 9>>"$root/build/lock"
 if ! flock -n 9; then

@@ -12,7 +12,8 @@
 #   ATTEST_CUDA=1 or 0          with or without a CUDA compiler; by default with one if there is a GPU
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-mkdir -p build
+. cmake/watch.sh
+demand_writable "$PWD" "$PWD/build"
 log=$PWD/build/setup.log
 venv=$PWD/.venv
 
@@ -33,7 +34,6 @@ done
 
 [ -z "$torch" ] || [ -z "$tests" ] || lm_eval=1 cluster=1 references=1
 
-. cmake/watch.sh
 . cmake/choose_preset.sh
 fail() {
   say "$@"

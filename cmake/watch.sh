@@ -1,7 +1,14 @@
-# Sourced by setup.sh and build.sh: runs a long command, and says what it is doing.
+# Sourced by setup.sh and build.sh: runs a long command, and says what it is doing or why it cannot.
 watch_seconds=15 # between the lines of progress, where there is no terminal
 
 say() { printf 'attest: %s\n' "$*" >&2; }
+
+demand_writable() { # demand_writable CHECKOUT FOLDER: makes a folder of its build/, or ends
+  { mkdir -p "$2" && [ -w "$2" ] && : >>"$1/build/lock"; } 2>/dev/null && return
+  say "$2 cannot be written, so nothing can be built there:" \
+    "make $1/build writable, or build in a copy of the checkout"
+  exit 5
+}
 
 # progress_of LOG SECONDS: "57/180, about 3 min left" from ninja's last "[57/180]" in the log; else the seconds so far.
 progress_of() {

@@ -247,15 +247,16 @@ def test_a_checkout_that_cannot_be_written_runs_what_was_built_there(checkout):
     assert call(checkout / "attest", "list").returncode == 3
 
 
-@pytest.mark.parametrize("program", ["attest", "tests/run"])
-def test_a_checkout_that_cannot_be_written_is_said_to_be(checkout, program):
-    for path in "cmake/build.sh", "cmake/watch.sh", "tests/run":
+@pytest.mark.parametrize("program, folder", [
+    ("attest", f"build/{PRESET}"), ("tests/run", f"build/{PRESET}"), ("cmake/setup.sh", "build")])
+def test_a_checkout_that_cannot_be_written_is_said_to_be(checkout, program, folder):
+    for path in "cmake/build.sh", "cmake/setup.sh", "cmake/watch.sh", "tests/run":
         (checkout / path).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / path, checkout / path)
     (checkout / "build").write_text("no folder can be made here, not even by root")
-    result = call(checkout / program, "list")
+    result = call(checkout / program, *(["--vllm"] if folder == "build" else ["list"]))
     assert result.returncode == 5
-    assert result.stderr == (f"attest: {checkout}/build/{PRESET} cannot be written, so nothing can be built there: "
+    assert result.stderr == (f"attest: {checkout}/{folder} cannot be written, so nothing can be built there: "
                              f"make {checkout}/build writable, or build in a copy of the checkout\n")
 
 
