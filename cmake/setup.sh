@@ -74,7 +74,8 @@ install_packages() { # install_packages WHY PACKAGE...
   has command apt-get || { cause="There is no apt-get to install packages"; return 1; }
   if [ "$(id -u)" != 0 ]; then
     cause="Installing packages takes root"
-    has command sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; } || return 1
+    # Progress would be written over a question for the password: sudo asks before.
+    has command sudo && { sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }; } || return 1
     sudo=sudo
   fi
   cause="Packages cannot be installed"

@@ -1,6 +1,7 @@
 """The set-up uses no network if nothing is missing, and reports what is missing."""
 
 import os
+import pty
 import re
 import shutil
 import subprocess
@@ -29,14 +30,17 @@ def checkout(bare_checkout):
     return bare_checkout
 
 
-def set_up(tmp_path, root, *arguments, **environment):
-    """Runs the set-up of a checkout with stubs of the installers, which record their calls and fail."""
+def set_up(tmp_path, root, *arguments, stdin=None, **environment):
+    """Runs the set-up of a checkout with stubs of the installers, which say and record their calls and fail; sudo takes
+    the password that it asks for."""
     for tool in ["apt-get", "sudo"]:
-        (tmp_path / tool).write_text(f"#!/bin/sh\necho {tool} $@ >>'{tmp_path}/calls'\nexit 1\n")
+        (tmp_path / tool).write_text(
+            f"#!/bin/sh\necho {tool} $@ | tee -a '{tmp_path}/calls' >&2\n[ \"$1\" = -v ]\n")
         (tmp_path / tool).chmod(0o755)
     variables = dict(os.environ, PATH=f"{tmp_path}:{os.environ['PATH']}", PIP_NO_INDEX="1", PIP_FIND_LINKS="") | \
         environment
-    result = subprocess.run([root / "cmake/setup.sh", *arguments], env=variables, capture_output=True, text=True)
+    result = subprocess.run([root / "cmake/setup.sh", *arguments], env=variables, capture_output=True, text=True,
+                            stdin=stdin)
     calls = tmp_path / "calls"
     return result, calls.read_text() if calls.exists() else ""
 
@@ -171,6 +175,20 @@ def test_where_nothing_can_be_installed_all_that_is_missing_is_named_at_once(use
     for pointer in ("CMAKE_PREFIX_PATH=", "CXX=", "CUDACXX=", "ATTEST_PYTHON="):
         assert pointer in "".join(said[3:])
     assert said[-1] == f"Log: {bare_checkout}/build/setup.log"
+
+
+def test_a_password_is_asked_for_before_the_line_of_progress(bare_checkout, tmp_path):
+    try:
+        terminal, slave = pty.openpty()
+    except OSError as error:  # a root without /dev/pts
+        pytest.skip(f"no terminal can be made: {error}")
+    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
+    (tmp_path / "id").chmod(0o755)
+    result, calls = set_up(tmp_path, bare_checkout, stdin=slave, CXX="no-such-compiler", ATTEST_CUDA="0")
+    for end in terminal, slave:
+        os.close(end)
+    assert [call[:7] for call in calls.splitlines()] == ["sudo -n", "sudo -v", "sudo sh"]
+    assert result.returncode == 1 and result.stderr.startswith("sudo -v\n")
 
 
 def test_wheels_that_cannot_be_had_are_named_at_once(bare_checkout, tmp_path):
