@@ -191,13 +191,15 @@ def test_torch_is_brought_by_the_first_command_that_takes_it(checkout, command, 
 
 @pytest.mark.parametrize("arguments, needs", [
     (["--json", "tasks", "-o", "t"], "--torch"), (["--quiet", "capture", "m"], "--torch"),
-    (["--quiet", "capture", "m.gguf"], "--llama-cpp"),
+    (["--quiet", "capture", "m.gguf"], "--llama-cpp"), (["capture", "--last", "4", "m.gguf"], "--llama-cpp"),
+    (["capture", "m", "p.jsonl", "--model-name", "x.gguf"], "--torch"),
+    (["prompts", "--context", "1K", "bytes"], ""), (["prompts", "m", "-o", "bytes"], "--tokenizers"),
     (["--device", "cuda", "run", "d.h5", "--dask", "local:2"], "--cluster"),
     (["--device=cuda", "--seed", "3", "bench", "study"], "--torch"),
     (["--config", "run", "--threads", "2", "--device-memory", "50%", "prompts", "-o", "p"], "--tokenizers"),
     (["--config", "tasks", "list"], ""),
     (["--seed", "capture"], ""), (["--seed"], ""), (["--json", "tasks", "--help"], "")])
-def test_common_options_may_stand_before_the_command(checkout, arguments, needs):
+def test_what_a_command_takes_is_found_between_its_options(checkout, arguments, needs):
     result = call(checkout / "attest", *arguments)
     assert result.stdout.splitlines()[1:] == [f"<{word}>" for word in arguments]
     assert builds(checkout) == [f"{PRESET} attest {needs}".strip()]

@@ -116,8 +116,9 @@ def main(arguments):
     def command():
         options = parse(arguments)
         capture_all(options, arguments, lambda line: say_line(line, options.quiet))
-    needed, extra = ("llama-cpp-python and h5py", "llama") if any(word.endswith(".gguf") for word in arguments) else \
-        ("torch, transformers 5 and h5py", "models")
+    options_first = "".join(arguments[:1]).startswith("-")  # else the model stands there
+    gguf = any(word.endswith(".gguf") for word in arguments[:None if options_first else 1])
+    needed, extra = ("llama-cpp-python and h5py", "llama") if gguf else ("torch, transformers 5 and h5py", "models")
     return run_command("attest", needed, command, interruption_of(arguments), extra=extra)
 
 

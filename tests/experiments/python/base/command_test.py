@@ -64,7 +64,9 @@ def test_each_extra_has_its_advice(extra, name, into, beside_a_wheel, capsys, mo
 
 
 @pytest.mark.parametrize("module, words, extra", [
-    ("capture", ["m", "p.jsonl"], "models"), ("capture", ["m.gguf", "p.jsonl"], "llama"), ("lm_eval", [], "lm_eval"),
+    ("capture", ["m", "p.jsonl"], "models"), ("capture", ["m.gguf", "p.jsonl"], "llama"),
+    ("capture", ["--last", "4", "m.gguf", "p.jsonl"], "llama"),
+    ("capture", ["m", "p.jsonl", "--model-name", "x.gguf"], "models"), ("lm_eval", [], "lm_eval"),
     ("vllm_plugin", ["m", "p.jsonl"], "vllm")])
 def test_each_command_names_its_extra(module, words, extra, monkeypatch):
     entry, seen = importlib.import_module(f"attest.{module}.__main__"), []
