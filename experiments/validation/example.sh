@@ -19,11 +19,11 @@ targets=()
 for target in ${TARGETS:-span_recall.min>=0.99 recall>=0.999}; do targets+=(--target "$target"); done
 
 mkdir -p "$folder"
-rm -f "$folder"/prompts.*.jsonl
-split -l "${PART:-15}" -d -a 3 --additional-suffix=.jsonl "$prompts" "$folder/prompts."
+rm -f "$folder"/part.[0-9][0-9][0-9].jsonl # and no prompts.llama.jsonl, which may lie there
+split -l "${PART:-15}" -d -a 3 --additional-suffix=.jsonl "$prompts" "$folder/part."
 results=()
-for part in "$folder"/prompts.*.jsonl; do
-  name=$(basename "$part" .jsonl) && name=${name#prompts.}
+for part in "$folder"/part.[0-9][0-9][0-9].jsonl; do
+  name=$(basename "$part" .jsonl) && name=${name#part.}
   study=$folder/study.$name.h5 dump=$folder/dump.$name.h5 note=$folder/made_from.$name
   options=(--answer "${QUERIES:-4}" --spans "$@") grid=(--selector ffd --delta "${DELTA:-1:16:0.25}")
   made_from=$(printf '%q ' "$model" "${options[@]}" "${grid[@]}" && sha256sum <"$part")

@@ -25,10 +25,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def script(folder, *options, model="model", expect=0, **environment):
+def script(folder, *options, model="model", prompts="prompts.jsonl", expect=0, **environment):
     """What of the program was called."""
     (folder / "calls").write_text("")
-    done = subprocess.run([SCRIPT, model, "prompts.jsonl", "a folder", *options], cwd=folder, capture_output=True,
+    done = subprocess.run([SCRIPT, model, prompts, "a folder", *options], cwd=folder, capture_output=True,
                           text=True,
                           env={**os.environ, "ATTEST": "./attest", "PART": "2", **environment})
     assert done.returncode == expect, done.stderr
@@ -42,6 +42,15 @@ def test_studies_are_made_once(folder):
     with open(folder / "prompts.jsonl", "a") as prompts:
         prompts.write('{"text": "more"}\n')
     assert script(folder)[0] == ["capture", "run"] + JUDGED
+
+
+def test_prompts_in_the_folder_of_the_studies_are_kept(folder):
+    own = folder / "a folder/prompts.llama.jsonl"
+    own.parent.mkdir()
+    text = (folder / "prompts.jsonl").read_text()
+    own.write_text(text)
+    assert script(folder, prompts=own)[0] == ["capture", "run"] * 2 + JUDGED
+    assert script(folder, prompts=own)[0] == JUDGED and own.read_text() == text
 
 
 @pytest.mark.parametrize("fails, left", [("capture", ["capture", "run"]), ("run", ["run"])])
