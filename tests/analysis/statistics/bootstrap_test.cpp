@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
 #include <vector>
+
+#include "analysis/statistics/quantile.h"
 
 namespace attest {
 namespace {
@@ -48,32 +52,49 @@ TEST(Bootstrap, WeighsClustersByTheirCells) {
   EXPECT_TRUE(std::isnan(interval.low) && std::isnan(interval.high)) << "two clusters have no interval";
 }
 
-/// What analysis/README.md says of the coverage: 95 % of numbers without skew, less of skewed ones, in every case more
-/// than the percentile interval has.
+/// Whether the percentile interval (95 %) of means over clusters of one cell each covers a mean.
+bool percentile_covers(const std::vector<ClusterSum>& clusters, int resamples, double mean, std::mt19937_64& random) {
+  std::vector<double> means;
+  for (int r = 0; r < resamples; ++r) {
+    double sum = 0;
+    for (std::size_t i = 0; i < clusters.size(); ++i) sum += clusters[random() % clusters.size()].sum;
+    means.push_back(sum / static_cast<double>(clusters.size()));
+  }
+  std::ranges::sort(means);
+  return quantile_of_sorted(means, 0.025) <= mean && mean <= quantile_of_sorted(means, 0.975);
+}
+
+/// The nine cases of analysis/README.md, whose coverage it gives, and three of the percentile interval, which covers
+/// less in all of them.
 TEST(Bootstrap, CoversWhatThePageSays) {
   struct Case {
     double sigma;  ///< of the logarithm; 0: normal numbers
     std::size_t clusters;
-    double minimum, maximum;
+    double covers;
+    std::optional<double> percentile_covers = {};
   };
+  constexpr int kTrials = 600, kResamples = 500;  // a quarter of the page's resamples changes less than the trials
+  constexpr double kNear = 0.04;                  // three standard errors of a share of 0.88 of these trials
   std::mt19937_64 random(7);
   const auto uniform = [&] { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; };
   const auto normal = [&] { return std::sqrt(-2 * std::log(uniform())) * std::cos(6.283185307179586 * uniform()); };
   for (const Case& one :
-       {Case{0, 5, 0.92, 0.98}, Case{0, 20, 0.92, 0.98}, Case{1, 5, 0.84, 0.93}, Case{1, 20, 0.87, 0.96},
-        Case{1.5, 5, 0.77, 0.89}, Case{1.5, 12, 0.81, 0.92}, Case{1.5, 30, 0.82, 0.92}}) {
-    constexpr int kTrials = 600;
+       {Case{0, 5, 0.95}, Case{0, 12, 0.95}, Case{0, 30, 0.94}, Case{1, 5, 0.88}, Case{1, 12, 0.90}, Case{1, 30, 0.92},
+        Case{1.5, 5, 0.84, 0.59}, Case{1.5, 12, 0.88, 0.70}, Case{1.5, 30, 0.87, 0.77}}) {
+    SCOPED_TRACE(testing::Message() << one.sigma << ' ' << one.clusters);
     const double mean = one.sigma == 0 ? 0 : std::exp(one.sigma * one.sigma / 2);
-    int covered = 0;
+    double share = 0, percentile_share = 0;
     for (int trial = 0; trial < kTrials; ++trial) {
       std::vector<ClusterSum> clusters;
       for (std::size_t i = 0; i < one.clusters; ++i)
         clusters.push_back({one.sigma == 0 ? normal() : std::exp(one.sigma * normal()), 1});
-      const Interval interval = bootstrap_mean(clusters, ClusterKind::sample, {.resamples = 500});
-      covered += interval.low <= mean && mean <= interval.high ? 1 : 0;
+      const Interval interval = bootstrap_mean(clusters, ClusterKind::sample, {.resamples = kResamples});
+      share += interval.low <= mean && mean <= interval.high ? 1.0 / kTrials : 0;
+      percentile_share += percentile_covers(clusters, kResamples, mean, random) ? 1.0 / kTrials : 0;
     }
-    const double share = static_cast<double>(covered) / kTrials;
-    EXPECT_TRUE(share >= one.minimum && share <= one.maximum) << one.sigma << ' ' << one.clusters << ' ' << share;
+    EXPECT_NEAR(share, one.covers, kNear);
+    EXPECT_NEAR(percentile_share, one.percentile_covers.value_or(percentile_share), kNear);
+    EXPECT_GT(share, percentile_share);
   }
 }
 
