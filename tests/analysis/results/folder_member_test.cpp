@@ -69,7 +69,6 @@ TEST_F(FolderMemberTest, ALockHasOneHolder) {
 }
 
 TEST_F(FolderMemberTest, TheLocksOfAKilledProcessAreFreeAtOnce) {
-  FolderMember own(path_);  // of a long silence
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t child = ::fork();
@@ -82,11 +81,13 @@ TEST_F(FolderMemberTest, TheLocksOfAKilledProcessAreFreeAtOnce) {
   char answer = 0;
   ASSERT_EQ(::read(ready[0], &answer, 1), 1);
   EXPECT_EQ(answer, 'y');
+  FolderMember own(path_);  // of a long silence
   EXPECT_FALSE(own.try_lock("a"));
+  for (int i = 0; i < 3000 && !own.has_seen_another(); ++i) std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_TRUE(own.has_seen_another());
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   EXPECT_LT(seconds_to_lock(own, "a").value(), std::chrono::duration<double>(FolderMember::kSilence).count());
-  for (int i = 0; i < 50 && !own.has_seen_another(); ++i) std::this_thread::sleep_for(milliseconds(20));
 }
 
 TEST_F(FolderMemberTest, AProcessElsewhereIsDeadWhenItsCountStandsStill) {
