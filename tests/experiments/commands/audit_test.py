@@ -199,6 +199,7 @@ def test_the_cache_that_the_engine_says_it_has(declared, cached, agrees, words, 
     dump = write(tmp_path / "d.h5", cached=cached, header={"kv_cache": declared}.items())
     report = json.loads(attest("audit", dump, "--json", expect=0 if agrees else 3).stdout)
     assert report["agrees"] == agrees and (report["kv_cache"] or "") == declared
+    assert len(report["layers"]) == len(LAYERS)
     for layer in report["layers"]:
         if agrees:
             assert layer["exact"]["beyond"] > 0 and layer["expected"]["error"] < layer["exact"]["error"]
@@ -209,7 +210,9 @@ def test_the_cache_that_the_engine_says_it_has(declared, cached, agrees, words, 
 def test_codes_that_are_cut_are_named(tmp_path):
     dump = write(tmp_path / "d.h5", cached="kv", code=cut_e4m3, kind="bfloat16",
                  header={"kv_cache": "k=fp8_e4m3,v=fp8_e4m3"}.items())
-    for layer in json.loads(attest("audit", dump, "--json", expect=3).stdout)["layers"]:
+    layers = json.loads(attest("audit", dump, "--json", expect=3).stdout)["layers"]
+    assert len(layers) == len(LAYERS)
+    for layer in layers:
         best = layer["explanation"]["explained_by"][0]
         assert best["text"] == "k=fp8_e4m3,v=fp8_e4m3 (codes are cut towards zero, not rounded; the same here as " \
             "k_scale=modelopt,v_scale=modelopt)", best

@@ -36,11 +36,12 @@ def test_several_files_of_one_model_are_pooled(tmp_path):
     one = write_results(tmp_path / "1.h5", [ffd()], dump="1", seed=1)
     two = write_results(tmp_path / "2.h5", [ffd()], dump="2", seed=2, samples={"a": [3]})
     figures(one, two, "-o", tmp_path / "out", "--only", "quality_vs_io", "--format", "svg")
-    for row in read_csv(tmp_path / "out/quality_vs_io.csv"):
+    pooled = [row for row in read_csv(tmp_path / "out/quality_vs_io.csv") if not row["sample"]]
+    assert [row["setting_label"] for row in pooled] == ["3", "5", "7"]
+    for row in pooled:
         recall = cells([one, two], "ffd", "recall", row["setting_label"])
-        if not row["sample"]:
-            assert number(row, "recall_mean") == pytest.approx(recall.mean(), abs=NUMBER)
-            assert number(row, "clusters") == 4
+        assert number(row, "recall_mean") == pytest.approx(recall.mean(), abs=NUMBER)
+        assert number(row, "clusters") == 4
 
 
 def test_models_are_never_pooled_but_rows_of_one_figure(tmp_path):
