@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from attest_program import ATTEST, run_attest
+from shared_runs import wait_for
 import results_maker
 
 SYNTH = ["synth", "-o", "s.h5", "--tokens", "600", "--queries", "2", "--force"]
@@ -78,14 +79,12 @@ def test_a_signal_ends_figures_and_gnuplot(folder, number, group):
     environment = stub_gnuplot(folder, f"echo $$ >{folder}/started; exec sleep 100\n")
     process = subprocess.Popen([ATTEST, *FIGURES], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True,
                                start_new_session=True)
-    while not (folder / "started").exists() or not (folder / "started").read_text():
-        time.sleep(0.01)
+    wait_for(lambda: (folder / "started").exists() and (folder / "started").read_text())
     gnuplot = int((folder / "started").read_text())
     os.killpg(process.pid, number) if group else process.send_signal(number)
     error = process.communicate(timeout=20)[1]
     assert (process.returncode, error) == (130, "attest: interrupted\n")
-    while alive(gnuplot):
-        time.sleep(0.01)
+    wait_for(lambda: not alive(gnuplot))
     assert not (folder / "f").exists() and not leftovers(folder)
 
 
@@ -123,8 +122,7 @@ def test_a_second_signal_leaves_no_temporary_file(folder):
     process = subprocess.Popen([ATTEST, "run", "long.h5", "-o", "r.h5", "--threads", "1"], cwd=folder,
                                stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True)
-    while not list(folder.glob("r.h5.partial/r.h5.tmp-*")):
-        time.sleep(0.01)
+    wait_for(lambda: list(folder.glob("r.h5.partial/r.h5.tmp-*")))
     for _ in range(2):
         process.send_signal(signal.SIGTERM)
         time.sleep(0.02)
