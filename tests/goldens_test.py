@@ -1,17 +1,16 @@
 """Every golden case on the CPU."""
 
-import os
-
 import h5py
 import numpy as np
 import pytest
 
+from attest_program import ATTEST
 from goldens import check
 
 
 @pytest.mark.parametrize("case", check.cases())
 def test_conforms(case):
-    outcome = check.check(os.environ["ATTEST_BIN"], case, "cpu")
+    outcome = check.check(ATTEST, case, "cpu")
     assert not outcome.wrong, "\n".join(outcome.wrong)
     assert outcome.kept_sets > 0
 
@@ -43,14 +42,14 @@ def test_a_wrong_cell_is_found(metric, tmp_path, monkeypatch):
 
     altered(tmp_path, change)
     monkeypatch.setattr(check, "FOLDER", tmp_path)
-    assert check.check(os.environ["ATTEST_BIN"], "short", "cpu", ["ffd"]).wrong
+    assert check.check(ATTEST, "short", "cpu", ["ffd"]).wrong
 
 
 def test_a_missing_label_is_found(tmp_path, monkeypatch):
     altered(tmp_path, lambda group: group.move("ffd", "other"))
     (tmp_path / "short.args").write_text("--selector\nother=exact")
     monkeypatch.setattr(check, "FOLDER", tmp_path)
-    assert check.check(os.environ["ATTEST_BIN"], "short", "cpu").wrong
+    assert check.check(ATTEST, "short", "cpu").wrong
 
 
 def test_a_cell_far_off_is_no_tie(monkeypatch):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from attest_program import ATTEST
+
 ROOT = Path(os.environ["ATTEST_SOURCE_DIR"])
 pytest.importorskip("scikit_build_core", reason="scikit-build-core is not installed (cmake/requirements-tests.txt)")
 
@@ -24,7 +26,7 @@ def call(*words, **options):
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     # Compiled as the program that the tests have, so that ccache has it.
-    with_cuda = "ATTEST_CUDA:BOOL=OFF" not in (Path(os.environ["ATTEST_BIN"]).parent / "CMakeCache.txt").read_text()
+    with_cuda = "ATTEST_CUDA:BOOL=OFF" not in (Path(ATTEST).parent / "CMakeCache.txt").read_text()
     settings = {"build-dir": f"{ROOT}/build/wheel", "cmake.define.ATTEST_NATIVE": "ON",
                 "cmake.define.ATTEST_CUDA": "ON" if with_cuda else "OFF"}
     done = call(sys.executable, "-m", "pip", "wheel", ROOT, "-w", folder, "--no-deps", "--no-build-isolation",

@@ -1,13 +1,14 @@
 """Loads the operator library, and computes attention in float64 by torch alone, to compare with."""
 import json
-import os
 import struct
 from pathlib import Path
 
 import pytest
 
+from attest_program import ATTEST
+
 torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup.sh --torch)")
-LIBRARY = Path(os.environ["ATTEST_BIN"]).parent / "libattest_torch_ops.so"
+LIBRARY = Path(ATTEST).parent / "libattest_torch_ops.so"
 if not LIBRARY.exists():
     pytest.skip("this build has no operator library", allow_module_level=True)
 torch.ops.load_library(str(LIBRARY))

@@ -1,17 +1,16 @@
 """torch.ops.attest.attend beside `attest run` of the same numbers: every selector, several groups, lengths and
 layers."""
-import os
 import subprocess
 
 import h5py
 import numpy as np
 import pytest
 
+from attest_program import ATTEST
 from attend_cases import SCALE, attend, tensors, torch
 from near import FLOAT32, assert_near
 
 ERROR, CELLS = 1e-4, 2e-6  # relative, absolute: differences of float32 outputs
-ATTEST = os.environ["ATTEST_BIN"]
 # Label: (selector, setting, the option of attest run)
 SELECTORS = {
     "exact": ("exact", 0, None),

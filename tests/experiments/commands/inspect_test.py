@@ -1,7 +1,6 @@
 """attest inspect on results files and unfinished studies; dumps are tested in tests/dumps/inspect/inspect_test.cpp."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -11,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from attest_program import run_attest as attest
+from attest_program import ATTEST, run_attest as attest
 from dump_maker import write_dump
 from results_maker import EXACT, ffd, quest, write_results
 
@@ -193,7 +192,7 @@ def unfinished(tmp_path):
     words = ["run", tmp_path / "d.h5", "-o", tmp_path / "r.h5", *STUDY, "--device", "cpu", "--threads", "1", "--quiet"]
     folder = tmp_path / "r.h5.partial"
     for _ in range(50):
-        process = subprocess.Popen([os.environ["ATTEST_BIN"], *map(str, words)], stdout=subprocess.DEVNULL,
+        process = subprocess.Popen([ATTEST, *map(str, words)], stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
         while process.poll() is None and not (folder / "study.json").exists():
             time.sleep(0.0005)

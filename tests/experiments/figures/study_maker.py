@@ -1,12 +1,12 @@
 """Results of made-up studies with all metrics, and plain numpy over the cells that they hold."""
 
-import os
 import subprocess
 from pathlib import Path
 
 import h5py
 import numpy as np
 
+from attest_program import ATTEST
 from csv_rows import NUMBER, read_csv  # noqa: F401  (tests import it from here)
 import results_maker
 
@@ -97,7 +97,7 @@ def figures(results, folder, *arguments, expect=0):
     """Runs `attest figures` on one file or several; returns what it printed. `expect`: the exit status, None for
     any."""
     paths = [results] if isinstance(results, (str, Path)) else results
-    command = [os.environ["ATTEST_BIN"], "figures", *map(str, paths), "-o", str(folder), "--format", "svg", *arguments]
+    command = [ATTEST, "figures", *map(str, paths), "-o", str(folder), "--format", "svg", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert expect in (done.returncode, None), done.stderr + done.stdout
     return done.stdout + (done.stderr if done.returncode else "")

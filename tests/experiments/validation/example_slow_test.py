@@ -1,7 +1,7 @@
 """EXAMPLE.md quotes what its commands print on the kept results; the scripts beside them do what they say.
 
-`python tests/experiments/validation/example_slow_test.py` with ATTEST_BIN and ATTEST_SOURCE_DIR set writes the quotes
-anew."""
+`PYTHONPATH=tests/helpers python tests/experiments/validation/example_slow_test.py` with ATTEST_BIN and
+ATTEST_SOURCE_DIR set writes the quotes anew."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 import pytest
 
-from attest_program import attest, run_attest
+from attest_program import ATTEST, attest, run_attest
 
 ROOT = Path(os.environ["ATTEST_SOURCE_DIR"])
 EXAMPLE = ROOT / "experiments/validation/example"
@@ -28,10 +28,8 @@ def run(command):
     words = shlex.split(command.replace("\\\n", " "))
     if words[0].endswith(".py"):
         words.insert(0, sys.executable)
-    program = os.environ["ATTEST_BIN"]
-    words = [program if word == "attest" else word for word in words]
-    done = subprocess.run(words, cwd=DOCUMENT.parent, capture_output=True, text=True,
-                          env={**os.environ, "ATTEST_BIN": program})
+    words = [ATTEST if word == "attest" else word for word in words]
+    done = subprocess.run(words, cwd=DOCUMENT.parent, capture_output=True, text=True)
     assert done.returncode in (0, 3), done.stderr
     return done.stdout
 
@@ -176,7 +174,7 @@ def test_reduced_results_keep_what_they_are_asked_to(study, tmp_path):
             assert np.array_equal(kept["heads/recall_layer"][()], sample["heads/recall_layer"][:, :1, [1, 4]])
             assert kept["query_positions"][()].tolist() == sample["query_positions"][:1].tolist()
             assert list(kept["heads/setting_labels"].asstr()) == ["2", "5"]
-    assert subprocess.run([os.environ["ATTEST_BIN"], "inspect", small, "--check"], capture_output=True).returncode == 0
+    assert subprocess.run([ATTEST, "inspect", small, "--check"], capture_output=True).returncode == 0
 
 
 @pytest.mark.parametrize("options, message", [(["--settings", "9"], "has no setting 9"),

@@ -1,7 +1,7 @@
 """KV_EXAMPLE.md quotes what its commands print, run one after the other.
 
-`python tests/experiments/validation/kv_example_test.py` with ATTEST_BIN and ATTEST_SOURCE_DIR set writes the quotes
-anew."""
+`PYTHONPATH=tests/helpers python tests/experiments/validation/kv_example_test.py` with ATTEST_BIN and
+ATTEST_SOURCE_DIR set writes the quotes anew."""
 
 import os
 import re
@@ -10,13 +10,15 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from attest_program import ATTEST
+
 ROOT = Path(os.environ["ATTEST_SOURCE_DIR"])
 DOCUMENT = ROOT / "experiments/validation/KV_EXAMPLE.md"
 QUOTE = re.compile(r"^```\n\$ (.*)\n((?:.*\n)*?)```$", re.MULTILINE)  # command, output
 
 
 def run(command, folder):
-    words = [os.environ["ATTEST_BIN"] if word == "attest" else word for word in shlex.split(command)]
+    words = [ATTEST if word == "attest" else word for word in shlex.split(command)]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
     assert done.returncode in (0, 3), (command, done.stderr)
     return done.stdout

@@ -6,7 +6,8 @@ import subprocess
 import h5py
 import numpy as np
 
-ATTEST = os.environ["ATTEST_BIN"]
+from attest_program import ATTEST
+
 LAYERS, HEADS, SETTINGS = 32, 32, 61
 CPU_SECONDS = 20  # of 240 prompts; 2 to 3 on an idle core
 

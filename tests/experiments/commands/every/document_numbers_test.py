@@ -12,7 +12,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from attest_program import run_attest as attest
+from attest_program import ATTEST, run_attest as attest
 
 ROOT = Path(os.environ["ATTEST_SOURCE_DIR"])
 DEMO, LONG_DEMO = ROOT / "dumps/demo.h5", ROOT / "dumps/demo-long.h5"
@@ -208,7 +208,7 @@ def test_the_memory_of_synth(tmp_path):
     measure = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
     for tokens in (2048, 32768):
-        command = [os.environ["ATTEST_BIN"], "synth", "-o", str(tmp_path / "d.h5"), "--tokens", str(tokens), "--layers",
+        command = [ATTEST, "synth", "-o", str(tmp_path / "d.h5"), "--tokens", str(tokens), "--layers",
                    "2", "--threads", "2", "--force", "--quiet"]
         kib = int(subprocess.run([sys.executable, "-c", measure, *command], capture_output=True, text=True,
                                  check=True).stdout)

@@ -10,9 +10,8 @@ import h5py
 import numpy as np
 import pytest
 
+from attest_program import ATTEST
 import results_maker
-
-ATTEST = os.environ["ATTEST_BIN"]
 
 
 def attest(folder, *arguments, **options):

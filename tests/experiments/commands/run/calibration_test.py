@@ -1,16 +1,15 @@
 """Selectors that are calibrated on other samples of the dump: those samples are left out, and the ranking matters."""
 
 import json
-import os
 import subprocess
 
 import h5py
 import numpy as np
 import pytest
 
+from attest_program import ATTEST
 import dump_maker
 
-ATTEST = os.environ["ATTEST_BIN"]
 HEADS, KV_HEADS, DIM, TOKENS = 4, 2, 16, 300
 
 

@@ -12,10 +12,10 @@ import h5py
 import numpy as np
 import pytest
 
+from attest_program import ATTEST
 import dump_maker
 from near import FLOAT32, assert_near
 
-ATTEST = os.environ["ATTEST_BIN"]
 ROOT = Path(os.environ["ATTEST_SOURCE_DIR"])
 HEADS, KV_HEADS, DIM, TOKENS, POSITIONS, LAYERS, BLOCK = 4, 2, 16, 200, (130, 199), (0, 3), 64
 BLOCKS = -(-TOKENS // BLOCK)

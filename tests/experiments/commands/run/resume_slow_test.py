@@ -13,10 +13,10 @@ import h5py
 import numpy as np
 import pytest
 
+from attest_program import ATTEST
 import dump_maker
 from results_data import data_of
 
-ATTEST = os.environ["ATTEST_BIN"]
 SELECTORS = ["--selector", "ffd:block=64", "--selector", "quest:dense_layers=1", "--selector", "twilight", "--threads",
              "1"]
 LAYERS = 12

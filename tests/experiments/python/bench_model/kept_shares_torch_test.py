@@ -1,11 +1,11 @@
 """The shares of a dump that `attest bench model --dump` gives to the heads of the model."""
 
-import os
 import subprocess
 from types import SimpleNamespace
 
 import h5py
 import pytest
+from attest_program import ATTEST
 from near import CELL
 from torch_or_skip import torch  # before what needs it
 
@@ -20,7 +20,7 @@ LEAST_CELLS_ALIKE = 0.9  # a block at the threshold may fall on either side of i
 @pytest.fixture(scope="module")
 def dump(tmp_path_factory):
     path = tmp_path_factory.mktemp("dump") / "d.h5"
-    made = [os.environ["ATTEST_BIN"], "synth", "-o", path, "--layers", "3", "--tokens", str(TOKENS), "--queries", "4"]
+    made = [ATTEST, "synth", "-o", path, "--layers", "3", "--tokens", str(TOKENS), "--queries", "4"]
     made += ["--query-heads", "8", "--kv-heads", "2", "--head-dim", "32"]
     subprocess.run(made, check=True, capture_output=True, timeout=60)
     return path
@@ -61,7 +61,7 @@ def test_shares_are_those_of_top_delta(dump):
 
 def test_samples_of_other_layers_count_where_they_have_one(tmp_path):
     path = tmp_path / "d.h5"
-    make = [os.environ["ATTEST_BIN"], "synth", "-o", path, "--layers", "3", "--samples", "2", "--tokens", "700"]
+    make = [ATTEST, "synth", "-o", path, "--layers", "3", "--samples", "2", "--tokens", "700"]
     subprocess.run(make, check=True, capture_output=True, timeout=60)
     whole = shares_of_dump(path, [2.0], "cpu")[2.0]
     with h5py.File(path, "r+") as file:

@@ -8,12 +8,14 @@ import sys
 import pytest
 
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+from attest_program import ATTEST
+
 torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup.sh --torch)")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (cmake/setup.sh --torch)")
 pytest.importorskip("lm_eval", reason="lm_eval is not installed (cmake/setup.sh --lm-eval)")
 from capture_models import FAMILIES, HYBRIDS, make_model
 
-LIBRARY = pathlib.Path(os.environ["ATTEST_BIN"]).parent / "libattest_torch_ops.so"
+LIBRARY = pathlib.Path(ATTEST).parent / "libattest_torch_ops.so"
 if not LIBRARY.exists():
     pytest.skip("this build has no operator library", allow_module_level=True)
 os.environ["ATTEST_TORCH_OPS"] = str(LIBRARY)

@@ -1,5 +1,4 @@
 """A model on a GPU decodes through a selector as it does on the CPU."""
-import os
 import pathlib
 
 import pytest
@@ -8,10 +7,11 @@ torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (cmake/setup.sh --torch)")
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
+from attest_program import ATTEST
 from capture_models import FAMILIES, models, T, token_ids  # noqa: F401
 from attest.selectors.attention import attach
 
-LIBRARY = pathlib.Path(os.environ["ATTEST_BIN"]).parent / "libattest_torch_ops.so"
+LIBRARY = pathlib.Path(ATTEST).parent / "libattest_torch_ops.so"
 # Relative to the largest logit. Products on the two devices differ by float32 rounding, through four layers; a code of
 # a quantiser may be the next one where a key is halfway between two.
 ROUNDING, CODES = 1e-4, 1e-2

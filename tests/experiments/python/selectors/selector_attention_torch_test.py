@@ -9,12 +9,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup.sh --torch)")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (cmake/setup.sh --torch)")
+from attest_program import ATTEST
 from capture_models import (
     ALTERNATING, FAMILIES, models, read, run, SMALL, T, token_ids, VOCABULARY, WINDOW, write_prompts)  # noqa: F401
 from attest.base.errors import InputError, OutputError, UsageError
 from attest.selectors.attention import attach
 
-LIBRARY = pathlib.Path(os.environ["ATTEST_BIN"]).parent / "libattest_torch_ops.so"
+LIBRARY = pathlib.Path(ATTEST).parent / "libattest_torch_ops.so"
 if not LIBRARY.exists():
     pytest.skip("this build has no operator library", allow_module_level=True)
 SINK, BUDGET, ROWS, LAYERS = 4, 10, 6, 4
@@ -102,7 +103,7 @@ def test_a_layer_is_what_dump_and_study_say(family, models, attached, tmp_path):
     assert run(models(family), write_prompts(tmp_path, {"tokens": prompt, "answer": answer, "name": "s"}), "-o", dump,
                "--answer", ROWS) == 0
     selectors = {"streaming_llm": (f"streaming_llm:sink={SINK}", BUDGET), "topk": ("topk:gqa=union", 0.25)}
-    command = [os.environ["ATTEST_BIN"], "run", dump, "-o", tmp_path / "results.h5", "--device", "cpu", "--quiet",
+    command = [ATTEST, "run", dump, "-o", tmp_path / "results.h5", "--device", "cpu", "--quiet",
                "--budget", f"{BUDGET},25%"]
     for name, (selector, _) in selectors.items():
         command += ["--selector", f"{name}={selector}"]

@@ -6,8 +6,10 @@ import pathlib
 
 import pytest
 
+from attest_program import ATTEST
+
 torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup.sh --torch)")
-LIBRARY = pathlib.Path(os.environ["ATTEST_BIN"]).parent / "libattest_torch_ops.so"
+LIBRARY = pathlib.Path(ATTEST).parent / "libattest_torch_ops.so"
 if not LIBRARY.exists():
     pytest.skip("this build has no operator library", allow_module_level=True)
 os.environ["ATTEST_TORCH_OPS"] = str(LIBRARY)
