@@ -228,8 +228,10 @@ class CudaLayerStudy final : public LayerStudy {
         chunks_done_[next_chunk_].record(computing_);
         next_chunk_ = (next_chunk_ + 1) % chunks_done_.size();
         groups = groups.subspan(count);
-      } catch (const DeviceMemoryFull&) {
-        if (count == 1 && !memory_.has_second_stream()) throw;
+      } catch (const DeviceMemoryFull& full) {
+        if (count == 1 && !memory_.has_second_stream())
+          throw DeviceError(std::string(full.what()) +
+                            ": raise --device-memory if more is free, or choose --device cpu");
         if (count == 1) {
           computing_.synchronize();  // waits for the work of both streams
           memory_.drop_second_stream();

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "dumps/base/error.h"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/page_locked_memory.h"
 
@@ -11,15 +10,23 @@ namespace attest {
 
 std::byte* DeviceMemoryAllocator::allocate(std::size_t bytes) {
   void* p = nullptr;
-  if (cudaMalloc(&p, bytes) != cudaSuccess) {
+  const cudaError_t status = cudaMalloc(&p, bytes);
+  if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     std::size_t free = 0, total = 0;
     ATTEST_CUDA_QUIET(cudaMemGetInfo(&free, &total));
     const auto mebibytes = [](std::size_t count) { return std::to_string((count + (1 << 20) - 1) >> 20) + " MiB"; };
-    throw DeviceError("the GPU is out of memory: " + mebibytes(bytes) + " more are needed, " + mebibytes(free) +
-                      " of " + mebibytes(total) + " are free");
+    throw DeviceMemoryFull("the GPU is out of memory: " + mebibytes(bytes) + " more are needed, " + mebibytes(free) +
+                           " of " + mebibytes(total) + " are free");
   }
+  check_cuda(status, "cudaMalloc", __FILE__, __LINE__);
   return static_cast<std::byte*>(p);
+}
+
+std::size_t DeviceMemoryAllocator::available() {
+  std::size_t free = 0, total = 0;
+  ATTEST_CUDA(cudaMemGetInfo(&free, &total));
+  return free;
 }
 
 void DeviceMemoryAllocator::free(std::byte* data) noexcept { ATTEST_CUDA_QUIET(cudaFree(data)); }

@@ -4,7 +4,15 @@
 #include <cstddef>
 #include <utility>
 
+#include "dumps/base/error.h"
+
 namespace attest {
+
+/// The memory of a device, or the share of it that may be used, does not suffice. The caller may retry with smaller
+/// chunks of work.
+struct DeviceMemoryFull : DeviceError {
+  using DeviceError::DeviceError;
+};
 
 /// A buffer that grows and never shrinks. Growing discards the content. `Memory` is the allocator, with static
 /// functions std::byte* allocate(std::size_t), which throws DeviceError, and free(std::byte*).
@@ -39,9 +47,11 @@ class GrowingBuffer {
   std::size_t size_ = 0;
 };
 
+/// allocate() throws DeviceMemoryFull, with needed and free memory.
 struct DeviceMemoryAllocator {
   static std::byte* allocate(std::size_t bytes);
   static void free(std::byte* data) noexcept;
+  static std::size_t available();  ///< bytes that are free on the current device
 };
 struct PageLockedAllocator {
   static std::byte* allocate(std::size_t bytes);

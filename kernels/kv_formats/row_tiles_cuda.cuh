@@ -95,7 +95,7 @@ inline void check_width(int channels) {
   if (channels > kMaxSlots * 32)
     throw DeviceError("a format of a KV cache that takes " + std::to_string(channels) +
                       " channels together, expected at most " + std::to_string(kMaxSlots * 32) +
-                      " on a GPU; choose --device cpu");
+                      " on a GPU; a CPU takes more");
 }
 
 /// A tile per row.

@@ -155,13 +155,14 @@ TEST(CudaLayerStudy, TooLittleMemoryGivesAClearError) {
   const AttentionLayer layer = make_layer(c);
   const Study study = all_selectors_study(c);
   for (const auto& [bytes, what] : {std::pair(std::uint64_t{1000000}, "two buffers for one KV head's keys and values"),
-                                    std::pair(std::uint64_t{3150000}, "may use beside keys and values")}) {
+                                    std::pair(std::uint64_t{3150000}, "that it may have are taken")}) {
     std::unique_ptr<LayerStudy> starved = make_cuda_layer_study(study, 0, {.bytes = bytes});
     try {
       starved->run(layer);
       ADD_FAILURE() << "no error with " << bytes << " bytes";
     } catch (const DeviceError& error) {
       EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(": raise --device-memory"), std::string::npos) << error.what();
     }
   }
   EXPECT_NO_THROW(make_cuda_layer_study(study, 0)->run(layer));

@@ -79,7 +79,7 @@ def test_too_little_memory_is_one_sentence_and_leaves_nothing(run, tmp_path, mem
     result = run(tmp_path / "r.h5", "--device-memory", memory, "--quiet")
     assert result.returncode == 5, result.stderr
     assert result.stderr.startswith("attest: ") and result.stderr.count("\n") == 1, result.stderr
-    assert "raise --device-memory, or choose --device cpu" in result.stderr
+    assert ": raise --device-memory" in result.stderr and ", or choose --device cpu" in result.stderr
     assert not list(tmp_path.iterdir())
 
 
