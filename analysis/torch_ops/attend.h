@@ -44,8 +44,12 @@ void check_supported(const Selector& selector, const AttentionLayer& layer);
 /// Throws UsageError as check_supported() does, InputError if a score, an estimate or an output is NaN or too large.
 void attend(const AttendCall& call);
 
+/// So many selectors are remembered: a program that makes up texts must not fill the memory.
+inline constexpr std::size_t kMaxSelectors = 1024;
+
 /// The selector that "NAME[:option=value,...]" names. Made once for each text, and its files are read once: later calls
-/// return the same one. Throws UsageError for other text, and for a selector that needs a dump.
+/// return the same one. Beyond kMaxSelectors the one not asked for longest is forgotten. Throws UsageError for other
+/// text, and for a selector that needs a dump.
 std::shared_ptr<const Selector> selector_of(std::string_view text);
 
 /// The setting that a number stands for. A budget of at least 1 is tokens, below 1 a share of the visible keys. A

@@ -1,6 +1,8 @@
 // The operator's selector and setting, from text and number.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <mutex>
 
@@ -12,7 +14,10 @@
 namespace attest {
 namespace {
 
-constexpr std::size_t kMaxSelectors = 1024;  // a program that makes up texts must not fill the memory
+struct Known {
+  std::shared_ptr<const Selector> selector;
+  std::uint64_t asked = 0;  ///< number of the last call that asked for it
+};
 
 std::shared_ptr<const Selector> make(const std::string& text) {
   SelectorSpec spec{.label = text, .name = {}, .options = {}};
@@ -31,12 +36,18 @@ std::shared_ptr<const Selector> make(const std::string& text) {
 
 std::shared_ptr<const Selector> selector_of(std::string_view text) {
   static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<const Selector>, std::less<>> known;
+  static std::map<std::string, Known, std::less<>> all;
+  static std::uint64_t calls = 0;
   const std::lock_guard lock(mutex);
-  if (const auto found = known.find(text); found != known.end()) return found->second;
-  std::shared_ptr<const Selector> selector = make(std::string(text));
-  if (known.size() == kMaxSelectors) known.clear();
-  return known.emplace(text, std::move(selector)).first->second;
+  auto found = all.find(text);
+  if (found == all.end()) {
+    std::shared_ptr<const Selector> selector = make(std::string(text));
+    if (all.size() == kMaxSelectors)
+      all.erase(std::ranges::min_element(all, {}, [](const auto& known) { return known.second.asked; }));
+    found = all.emplace(text, Known{.selector = std::move(selector)}).first;
+  }
+  found->second.asked = ++calls;
+  return found->second.selector;
 }
 
 Setting setting_of(const Selector& selector, double value) {

@@ -26,8 +26,9 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kCounted = 8;  // levels per load
-constexpr std::size_t kChunkBytes = std::size_t{2} << 30;
+constexpr int kCounted = 8;                                   // levels per load
+constexpr std::size_t kScratchBytes = std::size_t{2} << 30;   // unless one group of rows needs more
+constexpr std::size_t kSparedBytes = std::size_t{64} << 20;   // for CUDA, which loads a kernel when it first runs
 
 /// Block (x, y) counts the tokens of tile x that any row of group y keeps.
 __global__ void __launch_bounds__(kThreads)
@@ -73,10 +74,10 @@ __global__ void __launch_bounds__(kThreads)
 
 /// Scratch memory of a device. Every call has finished with it when it returns.
 struct Workspace {
-  explicit Workspace(std::size_t limit) : arena(limit) {}
   std::mutex mutex;
-  DeviceArena arena;
+  DeviceArena arena{kScratchBytes, kSparedBytes};
   Uploads uploads;
+  DeviceBuffer amax;               ///< of a sequence's keys, then of its values: float [2, KV heads]
   DeviceBuffer overflow;           ///< OverflowKey [batch]
   PageLockedBuffer overflow_read;  ///< the same on the host
   PageLockedBuffer flag = PageLockedBuffer(sizeof(int));
@@ -88,11 +89,7 @@ Workspace& workspace_of(int device) {
   static auto& all = *new std::map<int, std::unique_ptr<Workspace>>;
   const std::lock_guard lock(mutex);
   std::unique_ptr<Workspace>& own = all[device];
-  if (!own) {
-    std::size_t free = 0, total = 0;
-    ATTEST_CUDA(cudaMemGetInfo(&free, &total));
-    own = std::make_unique<Workspace>(free / 10 * 9);
-  }
+  if (!own) own = std::make_unique<Workspace>();
   return *own;
 }
 
@@ -103,8 +100,10 @@ class CudaAttend {
         code_(code),
         w_(workspace),
         stream_(static_cast<cudaStream_t>(call.stream)),
-        grids_(layer_grids(call.layer, *call.selector, {&call.setting, 1})) {
+        grids_(layer_grids(call.layer, *call.selector, {&call.setting, 1})),
+        at_once_(groups_at_once(call.layer, kScratchBytes / kBytesPerElement)) {
     w_.uploads.reset();
+    w_.arena.set_limit(kScratchBytes);
     const std::size_t bytes = static_cast<std::size_t>(call.batch) * sizeof(OverflowKey);
     w_.overflow.reserve(bytes);
     w_.overflow_read.reserve(bytes);
@@ -126,10 +125,9 @@ class CudaAttend {
       dense.dense_heads.push_back(call_.selector->is_dense(layer().layer, h));
     const std::vector<KvHeadRange> ranges = equally_dense({0, layer().shape.num_kv_heads}, {&dense, 1});
     for (std::int64_t sequence = 0; sequence < call_.batch; ++sequence) {
-      const DeviceArena::Scope scope(w_.arena);
-      amax_ = nullptr;
       if (call_.selector->needs_amax()) {
-        amax_ = w_.arena.take<float>(2 * static_cast<std::size_t>(layer().shape.num_kv_heads));
+        w_.amax.reserve(2 * static_cast<std::size_t>(layer().shape.num_kv_heads) * sizeof(float));
+        amax_ = reinterpret_cast<float*>(w_.amax.data());
         cuda_layer_amax(layer(), inputs_of(sequence), amax_, stream_);
       }
       for (const KvHeadRange& heads : ranges)
@@ -141,17 +139,23 @@ class CudaAttend {
  private:
   const AttentionLayer& layer() const { return call_.layer; }
 
-  /// Enqueues as many groups at a time as the arena holds. If a chunk does not fit, half of it is tried.
+  /// Enqueues as many groups at a time as the arena holds. If a chunk does not fit, half of it is tried; one group may
+  /// take what is free.
   void enqueue(std::int64_t sequence, std::vector<QueryGroup> all, bool dense) {
-    std::size_t at_once = groups_at_once(layer(), std::min(kChunkBytes, w_.arena.limit()) / kBytesPerElement);
     for (std::span<const QueryGroup> groups = all; !groups.empty();) {
-      const std::size_t count = std::min(at_once, groups.size());
+      const std::size_t count = std::min(at_once_, groups.size());
       try {
         enqueue_chunk(sequence, groups.first(count), dense);
         groups = groups.subspan(count);
       } catch (const DeviceMemoryFull&) {
-        if (count == 1) throw;
-        at_once = (count + 1) / 2;
+        if (count > 1) {
+          at_once_ = (count + 1) / 2;
+          continue;
+        }
+        if (w_.arena.limit() == DeviceArena::kNoLimit) throw;
+        ATTEST_CUDA(cudaStreamSynchronize(stream_));
+        w_.arena.release();  // slabs that are too small for the group
+        w_.arena.set_limit(DeviceArena::kNoLimit);
       }
     }
   }
@@ -254,7 +258,8 @@ class CudaAttend {
   Workspace& w_;
   const cudaStream_t stream_;
   const std::vector<AscendingGrid> grids_;
-  float* amax_ = nullptr;  ///< of the sequence, if the selector asks: of keys, then of values, [2, KV heads]
+  std::size_t at_once_;    ///< the most groups of a chunk
+  float* amax_ = nullptr;  ///< Workspace::amax, if the selector asks
 };
 
 }  // namespace

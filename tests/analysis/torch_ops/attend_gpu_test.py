@@ -71,6 +71,7 @@ def test_one_query_that_keeps_all(shape, window, with_sinks):
             assert_alike(exact, attend(*inputs, window=window, sinks=sinks), dtype)
             dense = attend(*on_gpu(inputs), "quest", 64, layer=0, **on_device)
             assert all_equal(exact, dense)
+            assert all_equal(exact, attend(*on_gpu(inputs), window=window, sinks=sinks))  # sinks on the CPU
 
 
 @pytest.mark.parametrize("selector", ["kv_cache:k=fp8_ds_mla", "kv_cache:k=nvfp4", "kv_cache:k=q8_0"])

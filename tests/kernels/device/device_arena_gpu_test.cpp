@@ -87,5 +87,16 @@ TEST_F(DeviceArenaTest, WhatIsReservedIsOnePiece) {
   EXPECT_NO_THROW(small.take_bytes(kMebibyte * 8));
 }
 
+TEST_F(DeviceArenaTest, WhatTheGpuLacksCanBeCaught) {
+  DeviceArena arena(DeviceArena::kNoLimit);
+  arena.take_bytes(kMebibyte);
+  EXPECT_THROW(arena.take_bytes(kMebibyte << 30), DeviceMemoryFull);
+  arena.take_bytes(kMebibyte);
+  EXPECT_FALSE(arena.has_several_slabs());
+  DeviceArena sparing(DeviceArena::kNoLimit, kMebibyte << 30);
+  EXPECT_THROW(sparing.take_bytes(1), DeviceMemoryFull);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
 }  // namespace
 }  // namespace attest::test
