@@ -6,12 +6,12 @@
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
-#include <dlfcn.h>
 
 #include <chrono>
 #include <limits>
 #include <map>
 
+#include "analysis/torch/torch_module.h"
 #include "analysis/torch/torch_peer_ops.h"
 #include "kernels/base/not_defined.h"
 
@@ -101,8 +101,7 @@ class TorchPeer {
     for (int64_t n = 0; n < layer_.num_queries(); ++n) {
       const Query query = attend(n);
       score_arrays.put("lse", MetricAxes::query_head, n, 0, 1, query.lse);
-      const Tensor top = std::get<0>(query.scores.topk(2, -1));
-      score_arrays.put("top1_top2_gap", MetricAxes::query_head, n, 0, 1, top.select(-1, 0) - top.select(-1, 1));
+      score_arrays.put("top1_top2_gap", MetricAxes::query_head, n, 0, 1, top_gap(query.scores));
       score_arrays.put("score_std", MetricAxes::query_head, n, 0, 1, query.scores.std(-1, false));
       score_arrays.put("entropy", MetricAxes::query_head, n, 0, 1,
                        at::logsumexp(query.scores, {-1}) - (query.probabilities * query.scores).sum(-1));
@@ -167,10 +166,12 @@ class TorchPeer {
               .io_fixed_per_head = {}};
     if (name == "ffd") {
       const int64_t blocks = query.length / kBlock, covered = blocks * kBlock;
-      const Tensor best = block_max(scan.estimate, kBlock);
-      const Tensor peak = at::maximum(best.select(2, 0), best.select(2, blocks - 1)).unsqueeze(-1);
-      const Tensor kept_blocks = (best >= peak - setting).any(1, true).expand_as(best);
-      kept.mask.slice(2, 0, covered).copy_(kept_blocks.repeat_interleave(kBlock, 2));
+      if (blocks > 0) {
+        const Tensor best = block_max(scan.estimate, kBlock);
+        const Tensor peak = at::maximum(best.select(2, 0), best.select(2, blocks - 1)).unsqueeze(-1);
+        const Tensor kept_blocks = (best >= peak - setting).any(1, true).expand_as(best);
+        kept.mask.slice(2, 0, covered).copy_(kept_blocks.repeat_interleave(kBlock, 2));
+      }
       kept.io_free = static_cast<double>(query.length - covered);
       kept.io_fixed = static_cast<double>(blocks) * (kBlock * d / 4 + 2 * d) + kept.io_free * 2 * (d + dv);
       kept.io_per_token = d + 2 * dv;
@@ -217,9 +218,11 @@ class TorchPeer {
       put(block == 16 ? "spearman_block16" : "spearman_block128",
           correlation(average_ranks(block_max(estimate, block)), average_ranks(block_max(exact, block))));
     const Tensor error = estimate - exact;
-    put("scan_error_mean", error.mean(-1));
-    put("scan_error_std", error.std(-1, false));
-    put("scan_error_max", error.abs().amax(-1));
+    const bool none = error.size(-1) == 0;
+    const Tensor mean = error.mean(-1);  // NaN of no token, where the others warn or throw
+    put("scan_error_mean", mean);
+    put("scan_error_std", none ? mean : error.std(-1, false));
+    put("scan_error_max", none ? mean : error.abs().amax(-1));
     const auto lambdas = static_cast<int64_t>(study_.lambdas.size());
     for (int64_t m = 0; m < lambdas; ++m) {
       const double lambda = study_.lambdas[static_cast<size_t>(m)];
@@ -273,28 +276,18 @@ class TorchPeer {
 }  // namespace
 }  // namespace attest
 
-/// Entry point that peer_loader.cpp looks up. Errors are returned as text, so that no LibTorch exception crosses the
-/// module boundary.
+/// Entry point that peer_loader.cpp looks up.
 extern "C" bool attest_torch_peer(const attest::AttentionLayer* layer, const attest::Study* study, const char* device,
                                   int threads, attest::TorchPeerResult* result, std::string* error) {
-  try {
+  return attest::has_ended_well(*error, [&] {
     const c10::InferenceMode inference;
     const std::string place = device;
     at::set_num_threads(threads);
-    // The linker drops libraries that nothing refers to, and LibTorch's CUDA library registers itself when it is
-    // loaded. So it must be loaded explicitly.
-    if (place != "cpu" && dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-      *error = std::string("no CUDA in this LibTorch: ") + dlerror();
-      return false;
-    }
+    if (place != "cpu") attest::load_torch_cuda();
     at::globalContext().setFloat32MatmulPrecision("highest");  // TF32 is the default in some environments
     const auto start = std::chrono::steady_clock::now();
     attest::TorchPeer peer(*layer, *study, place);
     result->results = peer.run();  // synchronous: its last copies to the host wait for the device
     result->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    return true;
-  } catch (const std::exception& e) {
-    *error = e.what();
-    return false;
-  }
+  });
 }

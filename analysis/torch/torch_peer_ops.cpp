@@ -8,6 +8,8 @@
 #include <limits>
 #include <tuple>
 
+#include "kernels/base/not_defined.h"
+
 namespace attest::torch_peer {
 namespace {
 
@@ -59,7 +61,14 @@ Tensor best_pages(const Tensor& pages, int64_t n, int64_t length) {
   return mask.repeat_interleave(kPage, 2).slice(2, 0, length);
 }
 
+Tensor top_gap(const Tensor& x) {
+  if (x.size(-1) == 1) return at::full_like(x, kNaN).select(-1, 0);
+  const Tensor top = std::get<0>(x.topk(2, -1));
+  return top.select(-1, 0) - top.select(-1, 1);
+}
+
 Tensor average_ranks(const Tensor& x) {
+  if (x.numel() == 0) return x;
   const Tensor flat = x.reshape({-1, x.size(-1)});
   auto [sorted, order] = flat.sort(-1);
   const int64_t n = flat.size(1);

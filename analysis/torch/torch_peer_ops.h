@@ -30,13 +30,16 @@ Tensor page_scores(const Tensor& q, const Tensor& k, double scale);
 /// Token mask [Hkv, G, length] of the n best pages.
 Tensor best_pages(const Tensor& pages, std::int64_t n, std::int64_t length);
 
+/// Largest less second largest along the last axis; NaN where that has one element.
+Tensor top_gap(const Tensor& x);
+
 /// Average ranks along the last axis.
 Tensor average_ranks(const Tensor& x);
 
-/// Pearson's r along the last axis.
+/// Pearson's r along the last axis; NaN where one of them is constant or empty.
 Tensor correlation(const Tensor& a, const Tensor& b);
 
-/// Maxima over full blocks of the last axis, [Hkv, G, blocks].
+/// Maxima over full blocks of the last axis, [Hkv, G, blocks]; there may be none.
 Tensor block_max(const Tensor& x, std::int64_t block);
 
 }  // namespace attest::torch_peer

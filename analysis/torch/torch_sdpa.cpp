@@ -7,10 +7,11 @@
 #include <ATen/ops/from_blob.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/StreamGuard.h>
-#include <dlfcn.h>
 
 #include <string>
 #include <tuple>
+
+#include "analysis/torch/torch_module.h"
 
 namespace attest {
 namespace {
@@ -55,25 +56,15 @@ std::vector<float> on_host(const Tensor& tensor) {
 }  // namespace
 }  // namespace attest
 
-/// Entry point that sdpa_loader.cpp looks up. `result` may be null. Errors are returned as text.
+/// Entry point that sdpa_loader.cpp looks up. `result` may be null.
 extern "C" bool attest_torch_sdpa(const attest::SdpaCall* call, attest::SdpaResult* result, std::string* error) {
-  try {
-    // LibTorch's CUDA library registers itself when it is loaded, and the linker drops what nothing refers to.
-    if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-      *error = std::string("no CUDA in this LibTorch: ") + dlerror();
-      return false;
-    }
+  return attest::has_ended_well(*error, [&] {
+    attest::load_torch_cuda();
     const c10::InferenceMode inference;
     const c10::StreamGuard guard(attest::foreign_stream(*call));
     const auto [out, lse] = attest::attend(*call);
-    if (result == nullptr) return true;
+    if (result == nullptr) return;
     result->out = attest::on_host(out);
     result->lse = lse.defined() ? attest::on_host(lse) : std::vector<float>();
-    return true;
-  } catch (const c10::Error& e) {
-    *error = e.what_without_backtrace();
-  } catch (const std::exception& e) {
-    *error = e.what();
-  }
-  return false;
+  });
 }
