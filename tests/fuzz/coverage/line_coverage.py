@@ -12,8 +12,8 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SOURCES = {  # where the content of a file is looked at
-    "dump": "dumps/format/ dump_reader dump_metadata dump_metadata_codec dump_fields value_check memory_bound "
-            "dumps/hdf5/ node dataset chunk_reader float_format dumps/inspect/ file_format",
+    "dump": "dumps/format/ dump_reader decoded_values dump_metadata dump_metadata_codec dump_fields value_check "
+            "memory_bound dumps/hdf5/ node open_file dataset chunk_reader float_format dumps/inspect/ file_format",
     "estimates": "dumps/format/ estimate_reader",
     "results": "analysis/results/ results_file_reader results_file_scan decoded_arrays check_results cell_check",
     "packed": "dumps/base/ json_packed",
