@@ -30,13 +30,13 @@ class StackArena {
   }
   void* take_bytes(std::size_t bytes) {
     bytes = aligned(std::max<std::size_t>(bytes, 1));
-    for (;; ++slab_, used_ = 0) {
-      if (slab_ == slabs_.size()) grow(bytes);
-      if (used_ + bytes <= slabs_[slab_].size()) break;
+    std::size_t slab = slab_, used = used_;
+    for (;; ++slab, used = 0) {
+      if (slab == slabs_.size()) grow(bytes);
+      if (used + bytes <= slabs_[slab].size()) break;
     }
-    void* p = slabs_[slab_].data() + used_;
-    used_ += bytes;
-    return p;
+    slab_ = slab, used_ = used + bytes;  // a slab that cannot be had leaves both as they were
+    return slabs_[slab].data() + used;
   }
 
   /// Allocates one slab of this size in advance. Does nothing if the arena already has slabs, the limit is smaller, or
