@@ -26,9 +26,9 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kCounted = 8;                                   // levels per load
-constexpr std::size_t kScratchBytes = std::size_t{2} << 30;   // unless one group of rows needs more
-constexpr std::size_t kSparedBytes = std::size_t{64} << 20;   // for CUDA, which loads a kernel when it first runs
+constexpr int kCounted = 8;                                  // levels per load
+constexpr std::size_t kScratchBytes = std::size_t{2} << 30;  // unless one group of rows needs more
+constexpr std::size_t kSparedBytes = std::size_t{64} << 20;  // for CUDA, which loads a kernel when it first runs
 
 /// Block (x, y) counts the tokens of tile x that any row of group y keeps.
 __global__ void __launch_bounds__(kThreads)

@@ -1,4 +1,4 @@
-"""torch.ops.attest.attend beside tensors that leave little of the GPU. Runs alone: other tests would lack the memory."""
+"""torch.ops.attest.attend beside tensors that leave little of the GPU. Runs alone, so that other tests have memory."""
 import pytest
 
 from attend_cases import all_equal, attend, tensors, torch
@@ -35,10 +35,10 @@ def test_a_prompt_takes_smaller_steps_where_little_is_free():
 
 
 def test_one_group_of_rows_may_take_more_and_else_says_what_it_lacks():
-    inputs = [x.cuda() for x in tensors(tokens=3_000_000, heads=64, kv_heads=1, dim=16, value_dim=16)]
+    inputs = [x.cuda() for x in tensors(tokens=4_000_000, heads=64, kv_heads=1, dim=16, value_dim=16)]
     small = [x.cuda() for x in tensors()]
     right = attend(*small, "topk", 50)
-    taken = all_but(400 * MIB)
+    taken = all_but(100 * MIB)  # and what a test before has left to the operator, 2 GiB
     with pytest.raises(RuntimeError, match=r"^scratch memory on the GPU: \d+ MiB more are needed, \d+ MiB are free, of "
                                            r"which 64 MiB are left to others"):
         attend(*inputs, "topk", 50)
