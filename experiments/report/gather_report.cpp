@@ -149,7 +149,7 @@ std::string studied(const ModelStudy& study) {
 }  // namespace
 
 ReportData gather_report(const ExperimentInputs& inputs, const ReportOptions& options,
-                          const std::filesystem::path& folder) {
+                         const std::filesystem::path& folder) {
   const ResultsFiles files = inputs.results;
   const std::vector<ModelStudy> studies = split_studies(files, options.threads);
   if (studies.empty()) throw InputError("the results hold no dump: there is nothing to report");
