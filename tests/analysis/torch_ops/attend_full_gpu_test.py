@@ -24,12 +24,12 @@ def test_a_prompt_takes_smaller_steps_where_little_is_free():
     inputs = [x.cuda() for x in tensors(queries=512, tokens=8192, heads=32, kv_heads=8, dim=64, value_dim=64)]
     attend(*(x[:, :, -1:].contiguous() for x in inputs))  # CUDA has started
     before = free()
-    taken = all_but(600 * MIB)
+    taken = all_but(300 * MIB)  # all rows at once take some 460 MiB
     little = attend(*inputs, "topk", 50)
     assert free() >= SPARED / 4
     del taken
     held = before - free()
-    assert 32 * MIB <= held <= 600 * MIB
+    assert 32 * MIB <= held <= 300 * MIB
     assert all_equal(attend(*inputs, "topk", 50), little)
     assert held < before - free() <= SCRATCH + FOR_CUDA
 
@@ -44,5 +44,6 @@ def test_one_group_of_rows_may_take_more_and_else_says_what_it_lacks():
         attend(*inputs, "topk", 50)
     assert all_equal(attend(*small, "topk", 50), right)  # the next call works
     del taken
+    free()
     out, lse, kept = attend(*inputs, "topk", 50)
     assert out.isfinite().all() and lse.isfinite().all() and 50 <= kept.item() <= 64 * 50
