@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "analysis/run/input_hashes.h"
 #include "dumps/base/error.h"
@@ -109,14 +110,32 @@ ModelBench read_model_bench(const std::string& path) {
   return bench;
 }
 
+/// Titles name curves and rows of panels: no two are alike.
+void set_titles(const std::vector<std::string>& paths, std::vector<ModelBench>& benches) {
+  std::map<std::string, int> gpus, models, files;
+  const auto stem_of = [](const std::string& path) { return std::filesystem::path(path).stem().string(); };
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    benches[i].title = gpu_title(benches[i].gpu);
+    ++gpus[benches[i].title];
+    ++models[benches[i].model];
+    ++files[stem_of(paths[i])];
+  }
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    ModelBench& bench = benches[i];
+    const std::string file = stem_of(paths[i]);
+    if (gpus.at(bench.title) > 1)
+      bench.title += fmt::format(" ({})", models.at(bench.model) == 1 ? bench.model
+                                          : files.at(file) == 1       ? file
+                                                                      : paths[i]);
+  }
+}
+
 }  // namespace
 
 std::string ModelPoint::curve_text() const {
   return is_baseline() ? method_text(method)
                        : method_text(method) + " " + setting_text({.kind = setting, .value = value});
 }
-
-std::string ModelBench::title() const { return gpu_title(gpu); }
 
 std::string ModelBench::source() const {
   return fmt::format("{} on {}{}: {} layers, {} query heads, {} KV heads of {}, {}, weights of {:.1f} GB; bench {}",
@@ -146,6 +165,7 @@ std::vector<ModelBench> read_model_benches(const std::vector<std::string>& paths
     if (same < i) throw UsageError(fmt::format("{} and {} hold the same bench", paths[same], paths[i]));
     benches[i].file = fmt::format("{} ({})", std::filesystem::path(paths[i]).filename().string(), hashes[i]);
   }
+  set_titles(paths, benches);
   return benches;
 }
 

@@ -36,7 +36,9 @@ struct ModelPoint {
 
 struct ModelBench {
   std::string gpu, model, element_type;
-  std::string file{};  ///< file: "b.json (0123456789abcdef)"
+  /// The GPU without its maker; where another bench has the same, with the model, or the file if that is the same, too.
+  std::string title{};
+  std::string file{};  ///< "b.json (0123456789abcdef)"
   bool random_weights = true;
   int layers = 0, query_heads = 0, kv_heads = 0, head_dim = 0;
   double weight_bytes = 0;
@@ -44,7 +46,6 @@ struct ModelBench {
   std::vector<ModelPoint> left_points{};  ///< settings of FFD that were not measured where other methods were
   std::vector<std::string> left_out{};    ///< sentences
 
-  std::string title() const;   ///< the GPU without its maker
   std::string source() const;  ///< GPU, model and file, for captions
 };
 

@@ -248,7 +248,7 @@ void add_throughput(const std::vector<ModelBench>& benches, const FigureRequest&
     return;
   }
   std::vector<StudyOutcome> outcomes;
-  for (const ModelBench& bench : benches) outcomes.push_back({bench.title(), throughput_of(bench, request.options)});
+  for (const ModelBench& bench : benches) outcomes.push_back({bench.title, throughput_of(bench, request.options)});
   add_outcomes(kThroughput.name, kThroughput.paper, std::move(outcomes), kModelCommand, report);
 }
 

@@ -43,7 +43,7 @@ class ModelBenchTarget : public FuzzTarget {
           require(point.kept >= 0 && point.kept <= 1, "a share that is none");
           require(!point.curve_text().empty(), "a curve without a name");
         }
-        require(bench.title().size() <= bench.gpu.size() && !bench.source().empty(), "a record without a name");
+        require(bench.title.size() <= bench.gpu.size() && !bench.source().empty(), "a record without a name");
 #ifdef ATTEST_FUZZ_FIGURES
         require(!throughput_of(bench, ExperimentOptions()).tables.empty(), "no table");
 #endif

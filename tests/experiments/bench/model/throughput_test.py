@@ -151,6 +151,26 @@ def test_two_machines_are_rows(tmp_path):
     assert "hold the same bench" in attest("figures", record, record, "-o", tmp_path / "again", expect=2).stderr
 
 
+def test_two_models_of_one_gpu_are_rows(tmp_path):
+    """Each has curves of its own; of one model twice, the files tell them apart."""
+    qwen, later = copy.deepcopy(DOCUMENT), copy.deepcopy(DOCUMENT)
+    qwen["model"]["name"] = "qwen"
+    later["seed"] = 1
+    first, second, third = (tmp_path / name for name in ("first.json", "second.json", "later.json"))
+    for path, document in zip((first, second, third), (DOCUMENT, qwen, later), strict=True):
+        path.write_text(json.dumps(document))
+    out = ["--format", "svg", "--only", "throughput"]
+    attest("figures", first, second, "-o", tmp_path / "out", *out)
+    studies = {"H200 (llama31-8b)", "H200 (qwen)"}
+    assert {row["study"] for row in read_csv(tmp_path / "out" / "throughput_times.csv")} == studies
+    curves = {row["curve"] for row in read_csv(tmp_path / "out" / "throughput.csv")}
+    own = {f"{name_of(m)} batch {m['batch']}" for m in DOCUMENT["measurements"]}
+    assert curves == {f"{study}: {curve}" for study in studies for curve in own}
+    attest("figures", first, second, third, "-o", tmp_path / "three", *out)
+    assert {row["study"] for row in read_csv(tmp_path / "three" / "throughput_times.csv")} == {
+        "H200 (first)", "H200 (qwen)", "H200 (later)"}
+
+
 def test_without_cudnn(tmp_path):
     less = copy.deepcopy(DOCUMENT)
     less["measurements"] = [
