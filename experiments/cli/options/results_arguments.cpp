@@ -62,9 +62,9 @@ ResultsFiles ResultsArguments::open(const std::vector<std::string>& paths) {
 }
 
 void warn_of_mixed_models(const ResultsFiles& files, const GlobalOptions& global) {
+  if (global.quiet) return;
   std::vector<StudyDump> dumps;
   for (const ResultsFile* file : files) std::ranges::copy(file->study().dumps, std::back_inserter(dumps));
-  if (global.quiet) return;
   for (const std::string& notice : mixed_model_notices(dumps)) std::cerr << printable("warning: " + notice) << '\n';
 }
 
