@@ -134,15 +134,15 @@ std::string caption_of(const ModelStudy& study, const std::vector<RankCurve>& cu
   for (const RankCurve& curve : curves)
     if (!curve.same_as.empty())
       equal += fmt::format("{}{} as {}", equal.empty() ? "" : ", ", curve.name(), curve.same_as);
-  std::int64_t cells = 0;
+  std::vector<std::int64_t> counts;
   for (const RankCurve& curve : curves)
-    if (curve.sample.empty()) cells = std::max(cells, curve.all.metrics[0].cells);
+    if (curve.sample.empty()) counts.push_back(curve.all.metrics[0].cells);
   return fmt::format(
       "Spearman's rank correlation of estimated and exact scores, by layer; {}. Mean over samples, queries and heads "
-      "({} cells per curve). (a) over tokens: Quest gives every token of a page the same estimate, and ties lower the "
+      "({} per curve). (a) over tokens: Quest gives every token of a page the same estimate, and ties lower the "
       "correlation; (b), (c) over the maxima of consecutive blocks, which is what selection sees, whatever the "
       "granularity of the estimate.{}",
-      study.source(), cells, equal.empty() ? "" : " Equal estimates, drawn once: " + equal + ".");
+      study.source(), cells_in_words(counts), equal.empty() ? "" : " Equal estimates, drawn once: " + equal + ".");
 }
 
 std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions&) {

@@ -38,6 +38,8 @@ def test_csv_is_what_the_cells_say(study):
             assert same(row, metric + "_min", values.min() if values.size else np.nan), row
     samples = {row["sample"] for row in rows}
     assert samples == {"", "a", "b", "c"}, "below five samples they are drawn instead of a band"
+    counts = [pooled(blocks(path, label, "spearman")).size for label in ("ffd", "quest")]
+    assert f"({min(counts)} to {max(counts)} cells per curve)" in (out / "captions.md").read_text()
 
 
 def test_sentences_count_the_layers(study):
