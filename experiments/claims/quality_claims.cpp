@@ -246,8 +246,8 @@ ClaimResult no_early_exception(const ModelStudy& study) {
 
 std::vector<PaperClaim> quality_claims() {
   constexpr const char* kEveryPoint =
-      "at every one that five samples reach the interval of their difference is on its side; clearly on the other at "
-      "one refutes";
+      "at every one that five samples reach, interpolated between settings, the interval of their difference is on its "
+      "side; clearly on the other at one refutes";
   constexpr const char* kEveryLayer =
       "in every layer of the model the interval of the samples' difference is above 0; clearly below in one refutes";
   constexpr const char* kMean = "mean over the layers that are not dense at least 0.99";

@@ -59,7 +59,7 @@ std::vector<Finding> findings_of(const ModelStudy& study, const std::vector<Qual
       if (ours && theirs)
         findings.push_back(
             {.text = fmt::format("At io {:.2g} the mean recall of {} is {:.4f} against {:.4f} of {}, the max LSE error "
-                                 "{:.3g} against {:.3g} nats.",
+                                 "{:.3g} against {:.3g} nats, interpolated between settings.",
                                  *io, ffd->name, *ours, *theirs, peer->name, at_io(*ffd, *io, lse_error).value(),
                                  at_io(*peer, *io, lse_error).value()),
              .severity = *ours >= *theirs ? Severity::good : Severity::note,
@@ -80,6 +80,12 @@ std::vector<Finding> findings_of(const ModelStudy& study, const std::vector<Qual
   return findings;
 }
 
+/// By which a curve has a band or dots: a setting that is not of all samples does not decide.
+const Interval& interval_of(const QualityCurve& curve) {
+  const auto compared = std::ranges::find_if(curve.points, &QualityPoint::is_compared);
+  return (compared == curve.points.end() ? curve.points.front() : *compared).recall;
+}
+
 std::string note_of(const std::vector<QualityCurve>& curves) {
   std::vector<std::string> parts;
   if (std::ranges::any_of(curves, [](const QualityCurve& c) { return c.selector->is_oracle(); }))
@@ -87,8 +93,7 @@ std::string note_of(const std::vector<QualityCurve>& curves) {
   for (const QualityCurve& curve : curves)
     if (!curve.whole_model && curve.sample.empty() && !counts_scan(curve.selector->group))
       parts.push_back(display_name(curve.selector->group.label) + ": scan not counted");
-  if (const std::string note = interval_note(curves.front().points.front().recall); !note.empty())
-    parts.push_back(note);
+  if (const std::string note = interval_note(interval_of(curves.front())); !note.empty()) parts.push_back(note);
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
   return text;
@@ -99,7 +104,7 @@ bool is_shown(const QualityCurve& curve) { return !curve.whole_model && curve.se
 Series series_of(const ModelStudy& study, const QualityCurve& curve, bool lse, bool keep) {
   Series series = curve_series(study, curve, lse ? "lse_error_max" : "recall_mean");
   if (keep) series.x = "keep_ratio";
-  if (!lse && is_drawn(curve.points.front().recall)) series.bands = {{"recall_low", "recall_high", 0.18}};
+  if (!lse && is_drawn(interval_of(curve))) series.bands = {{"recall_low", "recall_high", 0.18}};
   if (curve.sample.empty()) return series;
   series.title.clear();
   series.ring.clear();
@@ -130,7 +135,7 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<QualityC
 
 /// The curves of single samples, where they are too few for a band.
 void add_samples(const ModelStudy& study, const std::set<int>& dense, std::vector<QualityCurve>& curves) {
-  const Interval& interval = curves.front().points.front().recall;
+  const Interval interval = interval_of(curves.front());
   if (interval.kind != ClusterKind::sample || interval.clusters < 2 || is_drawn(interval)) return;
   const std::size_t pooled = curves.size();
   for (std::size_t c = 0; c < pooled; ++c) {
