@@ -71,7 +71,7 @@ ClaimResult compare_curves(const ModelStudy& study, const CurveQuestion& q) {
   const std::set<int> dense = study.dense_layers({first->group.label, second->group.label});
   const std::set<SampleKey> samples = study.samples_of_both(*first, *second);
   if (samples.empty())
-    return {.evidence = fmt::format("needs {} and {} in one results file", q.first, q.second),
+    return {.evidence = fmt::format("needs {} and {} on the same layers of the same prompts", q.first, q.second),
             .run_options = q.run_options};
   const auto curve = [&](const PooledSelector& selector, const std::set<SampleKey>& of) {
     return quality_curve(study, selector, dense, of, kNoIntervals);
@@ -128,8 +128,7 @@ ClaimResult top_delta_beats_top_k(const ModelStudy& study) {
 /// The number of layers of the model; its dumps may have fewer.
 int num_layers(const ModelStudy& study) {
   int layers = 0;
-  for (const PlacedSample& sample : study.samples())
-    layers = std::max(layers, sample.file->study().dumps[sample.dump].num_layers);
+  for (const PlacedSample& sample : study.samples()) layers = std::max(layers, sample.study_dump().num_layers);
   return layers;
 }
 
@@ -140,7 +139,8 @@ ClaimResult correlation_above_quest(const ModelStudy& study, std::string_view me
   const std::string options = "--selector ffd --selector quest:dense_layers=0";
   if (!ffd || !quest) return {.evidence = "needs ffd and quest", .run_options = options};
   const std::set<SampleKey> samples = study.samples_of_both(*ffd, *quest);
-  if (samples.empty()) return {.evidence = "needs ffd and quest in one results file", .run_options = options};
+  if (samples.empty())
+    return {.evidence = "needs ffd and quest on the same layers of the same prompts", .run_options = options};
   const auto cells = [&](const PooledSelector& selector, const std::set<int>& except) {
     return of_samples(cells_at(study, selector, metric, 0, except), samples);
   };

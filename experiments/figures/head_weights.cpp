@@ -199,7 +199,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
         "needs head weights: dumps of attest capture --head-weights, or attest run --weights; results of "
         "older versions lack them"};
   const PlacedSample first = study.samples().front();
-  const int group = first.file->study().dumps[first.dump].shape.group();
+  const int group = first.study_dump().shape.group();
   ExperimentResult result;
   result.findings.push_back(heads_finding(ranking, study.selectors().front().group.label));
   result.figures.push_back(map_figure(study, ranking, group));

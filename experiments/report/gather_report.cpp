@@ -119,16 +119,16 @@ std::string studied(const ModelStudy& study) {
   std::size_t queries = 0;
   int num_layers = 0;
   std::set<std::string> heads;  // several where dumps give one name to models of several shapes
-  const auto samples = samples_of(study);
-  for (const ReportSample& sample : samples) {
-    const StudySample& s = sample.study_sample();
+  std::set<SampleKey> known;
+  for (const PlacedSample& place : study.samples()) {
+    const StudySample& s = place.study_sample();
     layers.insert(s.layers.begin(), s.layers.end());
     if (!s.task.empty()) tasks.insert(printable(s.task));
     shortest = shortest < 0 ? s.num_tokens : std::min(shortest, s.num_tokens);
     longest = std::max(longest, s.num_tokens);
-    queries += s.query_positions.size();
-    num_layers = std::max(num_layers, sample.study_dump().num_layers);
-    const AttentionShape& shape = sample.study_dump().shape;
+    if (known.insert(place.key).second) queries += s.query_positions.size();
+    num_layers = std::max(num_layers, place.study_dump().num_layers);
+    const AttentionShape& shape = place.study_dump().shape;
     heads.insert(fmt::format("{} over {}", counted(shape.num_query_heads, "query head"),
                              counted(shape.num_kv_heads, "KV head")));
   }
@@ -140,7 +140,7 @@ std::string studied(const ModelStudy& study) {
   const std::string lengths =
       shortest == longest ? fmt::format("{}", longest) : fmt::format("{} to {}", shortest, longest);
   return fmt::format("{}: {} against exact attention, on {} of {} tokens{}; {} of {}, {}, {} in all.",
-                     printable(study.model()), compared, counted(std::ssize(samples), "sample"), lengths,
+                     printable(study.model()), compared, counted(study.num_samples(), "sample"), lengths,
                      tasks.empty() || tasks.size() > 8 ? "" : fmt::format(" ({})", join(tasks, ", ")), layers.size(),
                      counted(num_layers, "layer"), join(heads, " and "),
                      queries == 1 ? "1 query" : fmt::format("{} queries", queries));

@@ -130,7 +130,7 @@ std::string_view name_of(DenseBy by) {
 std::vector<DenseCurve> dense_curves(const ModelStudy& study, const PooledSelector& selector, std::size_t setting,
                                      const HeadRanking& weights) {
   const PlacedSample first = study.samples().front();
-  const int group = first.file->study().dumps[first.dump].shape.group();
+  const int group = first.study_dump().shape.group();
   const DenseCells cells(study, selector, setting, group);
   if (cells.empty()) return {};
   const std::set<HeadPlace> heads = cells.kv_heads();

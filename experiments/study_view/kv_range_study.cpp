@@ -172,9 +172,6 @@ class Side {
   std::vector<float> channel_max_;  ///< [KV heads * channels]
 };
 
-const StudyDump& dump_of(const PlacedSample& place) { return place.file->study().dumps[place.dump]; }
-const StudySample& sample_of(const PlacedSample& place) { return dump_of(place).samples[place.sample]; }
-
 /// Adds the layers of a sample that were studied in a scaled format; says whether there are any. The same layer of the
 /// same prompt may stand in several files.
 bool add_studied(const PlacedSample& place, const std::vector<ScaledFormat>& formats,
@@ -186,9 +183,8 @@ bool add_studied(const PlacedSample& place, const std::vector<ScaledFormat>& for
     const std::vector<std::uint8_t>& done = place.file->done(place.dump, place.sample, i);
     for (std::size_t y = 0; y < done.size() && !own.empty(); ++y) {
       if (done[y] == 0) continue;
-      std::vector<StudiedLayer>& here = layers[sample_of(place).layers[y]];
-      auto found = std::ranges::find_if(
-          here, [&](const StudiedLayer& other) { return prompt_of(other.place) == prompt_of(place); });
+      std::vector<StudiedLayer>& here = layers[place.study_sample().layers[y]];
+      auto found = std::ranges::find_if(here, [&](const StudiedLayer& other) { return other.place.key == place.key; });
       if (found == here.end()) found = here.insert(here.end(), {place});
       for (const ScaledFormat& format : own) found->formats.insert(index_of(formats, format));
       any = true;
@@ -201,8 +197,8 @@ bool add_studied(const PlacedSample& place, const std::vector<ScaledFormat>& for
 void add_layer(int layer, const std::vector<StudiedLayer>& layers, StudyDumps& dumps, int threads,
                KvRangeStudy& result) {
   std::int64_t tokens = 0;
-  for (const StudiedLayer& studied : layers) tokens += sample_of(studied.place).num_tokens;
-  const AttentionShape& shape = dump_of(layers.front().place).shape;
+  for (const StudiedLayer& studied : layers) tokens += studied.place.study_sample().num_tokens;
+  const AttentionShape& shape = layers.front().place.study_dump().shape;
   std::vector<Side> sides;
   for (const bool keys : {true, false})
     if (keys || shape.values_in_keys == 0)
@@ -213,7 +209,7 @@ void add_layer(int layer, const std::vector<StudiedLayer>& layers, StudyDumps& d
     const DumpReader* dump = dumps.of(place);
     result.problem = dumps.problem();
     if (dump == nullptr) return;
-    const StudySample& sample = sample_of(place);
+    const StudySample& sample = place.study_sample();
     if (dump->info().shape != shape) {
       result.problem = fmt::format("{} has other heads than the results", dump->info().path);
       return;
@@ -238,9 +234,9 @@ std::vector<ScaledFormat> scaled_formats(const ModelStudy& study) {
 KvRangeStudy kv_range_study(const ModelStudy& study, int threads) {
   KvRangeStudy result{.formats = scaled_formats(study)};
   std::map<int, std::vector<StudiedLayer>> layers;
-  std::set<PromptKey> with_format;
+  std::set<SampleKey> with_format;
   for (const PlacedSample& place : study.samples())
-    if (add_studied(place, result.formats, layers)) with_format.insert(prompt_of(place));
+    if (add_studied(place, result.formats, layers)) with_format.insert(place.key);
   if (const std::int64_t without = study.num_samples() - std::ssize(with_format); without > 0)
     result.exceptions = fmt::format("; without {}, which had no such format", counted(without, "sample"));
   const auto has_all = [&](const auto& layer) {

@@ -97,6 +97,50 @@ SampleCells chosen_layers(const SampleCells& cells, Wanted wanted) {
   return chosen;
 }
 
+/// Adds layers that `whole`, of the same sample, lacks.
+void add_layers(const SampleCells& part, SampleCells& whole) {
+  for (std::size_t y = 0; y < part.layers.size(); ++y) {
+    const auto at = std::ranges::lower_bound(whole.layers, part.layers[y]);
+    const auto cells = part.layer(y);
+    whole.values.insert(whole.values.begin() + (at - whole.layers.begin()) * std::ssize(cells), cells.begin(),
+                        cells.end());
+    whole.layers.insert(at, part.layers[y]);
+  }
+}
+
+/// For each dump over all files, the number of the first that has its path, model and shape, and whose samples of the
+/// same names have the same queries.
+std::vector<int> dump_numbers(ResultsFiles files) {
+  struct Known {
+    int number;
+    const ResultsFile* file;  ///< the last
+    AttentionShape shape;
+    std::map<std::string_view, const StudySample*> samples;
+  };
+  std::map<std::pair<std::string_view, std::string_view>, std::vector<Known>> known;  // by path and model
+  std::vector<int> numbers;
+  for (const ResultsFile* file : files)
+    for (const StudyDump& dump : file->study().dumps) {
+      const auto agrees = [&](const Known& other, const StudySample& sample) {
+        const auto found = other.samples.find(sample.name);
+        return found == other.samples.end() ||
+               (found->second->num_tokens == sample.num_tokens && found->second->task == sample.task &&
+                found->second->query_positions == sample.query_positions);
+      };
+      std::vector<Known>& namesakes = known[{dump.path, dump.model}];
+      auto same = std::ranges::find_if(namesakes, [&](const Known& other) {
+        return other.file != file && other.shape == dump.shape &&
+               std::ranges::all_of(dump.samples, [&](const StudySample& sample) { return agrees(other, sample); });
+      });
+      if (same == namesakes.end())
+        same = namesakes.insert(same, {static_cast<int>(numbers.size()), file, dump.shape, {}});
+      same->file = file;
+      for (const StudySample& sample : dump.samples) same->samples.emplace(sample.name, &sample);
+      numbers.push_back(same->number);
+    }
+  return numbers;
+}
+
 /// "16K tokens": the length of a sample, rounded to a power of two.
 std::string length_name(std::int64_t tokens) {
   const std::int64_t rounded = rounded_length(tokens);
@@ -132,35 +176,16 @@ bool PooledSelector::is_oracle() const {
 
 bool PooledSelector::has_paper() const { return !is_oracle() && group.name != "imported"; }
 
-PromptKey prompt_of(const PlacedSample& sample) {
-  const StudyDump& dump = sample.file->study().dumps[sample.dump];
-  return {dump.path, dump.samples[sample.sample].name};
-}
-
-std::int64_t ModelStudy::num_samples() const {
-  std::set<PromptKey> prompts;
-  for (const PlacedSample& place : samples()) prompts.insert(prompt_of(place));
-  return std::ssize(prompts);
-}
-
 std::set<int> ModelStudy::dense_layers(const std::vector<std::string>& labels) const {
   std::set<int> layers;
-  int number = 0;
-  for (const ResultsFile* file : files_) {
-    const Study& study = file->study();
-    for (std::size_t d = 0; d < study.dumps.size(); ++d, ++number) {
-      for (const std::string& label : labels) {
-        const auto selector = file->find_selector(label);
-        if (!selector) continue;
-        for (std::size_t s = 0; s < study.dumps[d].samples.size(); ++s) {
-          if (!samples_.contains({number, study.dumps[d].samples[s].name})) continue;
-          const std::vector<std::uint8_t>& dense = file->dense(d, s, *selector);
-          for (std::size_t y = 0; y < dense.size(); ++y)
-            if (dense[y]) layers.insert(study.dumps[d].samples[s].layers[y]);
-        }
-      }
+  for (const PlacedSample& place : samples_)
+    for (const std::string& label : labels) {
+      const auto selector = place.file->find_selector(label);
+      if (!selector) continue;
+      const std::vector<std::uint8_t>& dense = place.file->dense(place.dump, place.sample, *selector);
+      for (std::size_t y = 0; y < dense.size(); ++y)
+        if (dense[y]) layers.insert(place.study_sample().layers[y]);
     }
-  }
   return layers;
 }
 
@@ -179,28 +204,28 @@ std::vector<SampleCells> ModelStudy::score_cells(const PooledSelector& selector,
   return mine(gather_scores(files_, selector.group.label, metric, every_layer), except);
 }
 
-std::vector<SampleCells> ModelStudy::mine(const std::vector<SampleCells>& samples, const std::set<int>& except) const {
+std::vector<SampleCells> ModelStudy::mine(const std::vector<SampleCells>& gathered, const std::set<int>& except) const {
   std::vector<SampleCells> chosen;
-  for (const SampleCells& sample : samples)
-    if (samples_.contains(key_of(sample)))
-      chosen.push_back(chosen_layers(sample, [&](int layer) { return !except.contains(layer); }));
+  std::map<SampleKey, std::size_t> places;  // in `chosen`
+  for (const SampleCells& sample : gathered) {
+    const SampleKey key{dump_numbers_[static_cast<std::size_t>(sample.dump)], sample.sample};
+    if (!titles_.contains(key)) continue;
+    const auto [place, is_new] = places.emplace(key, chosen.size());
+    SampleCells own = chosen_layers(sample, [&](int layer) {
+      return !except.contains(layer) && (is_new || std::ranges::count(chosen[place->second].layers, layer) == 0);
+    });
+    own.dump = key.first;
+    if (is_new)
+      chosen.push_back(std::move(own));
+    else if (SampleCells& whole = chosen[place->second]; own.num_heads == whole.num_heads)  // else of other axes
+      add_layers(own, whole);
+  }
   return chosen;
-}
-
-std::vector<PlacedSample> ModelStudy::samples() const {
-  std::vector<PlacedSample> placed;
-  int number = 0;
-  for (const ResultsFile* file : files_)
-    for (std::size_t d = 0; d < file->study().dumps.size(); ++d, ++number)
-      for (std::size_t s = 0; s < file->study().dumps[d].samples.size(); ++s)
-        if (const auto found = samples_.find({number, file->study().dumps[d].samples[s].name}); found != samples_.end())
-          placed.push_back({file, d, s, found->second});
-  return placed;
 }
 
 std::vector<SampleKey> ModelStudy::sample_keys() const {
   std::vector<SampleKey> keys;
-  for (const auto& [key, title] : samples_) keys.push_back(key);
+  for (const auto& [key, title] : titles_) keys.push_back(key);
   std::ranges::stable_sort(keys, {}, &SampleKey::second);
   return keys;
 }
@@ -216,15 +241,14 @@ std::string ModelStudy::source() const {
 
 ModelStudy::StudiedLayers ModelStudy::studied_layers(const PooledSelector& selector, const std::string* setting) const {
   StudiedLayers studied;
-  for (const PlacedSample& place : samples()) {
+  for (const PlacedSample& place : samples_) {
     const auto found = place.file->find_selector(selector.group.label);
     if (!found) continue;
     const std::vector<std::string>& settings = place.file->study().selectors[*found].setting_labels;
     if (setting != nullptr && std::ranges::count(settings, *setting) == 0) continue;
-    const StudySample& sample = place.file->study().dumps[place.dump].samples[place.sample];
     const std::vector<std::uint8_t>& done = place.file->done(place.dump, place.sample, *found);
     for (std::size_t y = 0; y < done.size(); ++y)
-      if (done[y] != 0) studied[prompt_of(place)].insert(sample.layers[y]);
+      if (done[y] != 0) studied[place.key].insert(place.study_sample().layers[y]);
   }
   return studied;
 }
@@ -234,13 +258,12 @@ bool ModelStudy::have_same_prompts(const PooledSelector& a, const PooledSelector
 }
 
 std::set<SampleKey> ModelStudy::samples_of_both(const PooledSelector& a, const PooledSelector& b) const {
+  const StudiedLayers first = studied_layers(a), second = studied_layers(b);
   std::set<SampleKey> both;
-  int number = 0;
-  for (const ResultsFile* file : files_) {
-    const auto begin = samples_.lower_bound({number, ""});
-    number += static_cast<int>(file->study().dumps.size());
-    if (!file->find_selector(a.group.label) || !file->find_selector(b.group.label)) continue;
-    for (const auto& [key, title] : std::ranges::subrange(begin, samples_.lower_bound({number, ""}))) both.insert(key);
+  for (const auto& [key, title] : titles_) {
+    const auto one = first.find(key), other = second.find(key);
+    if (files_.size() == 1 || (one != first.end() && other != second.end() && one->second == other->second))
+      both.insert(key);
   }
   return both;
 }
@@ -289,23 +312,28 @@ std::vector<ModelStudy> split_studies(ResultsFiles files, int threads, PoolBy by
   std::vector<ModelStudy> studies;
   std::vector<std::string> labels;
   std::map<std::string, std::set<std::string>> titles;  // of the samples, by study
-  int number = 0;
+  const std::vector<int> numbers = dump_numbers(files);
+  auto number = numbers.begin();
   for (const ResultsFile* file : files) {
     std::set<std::string> titles_here;
-    for (const StudyDump& dump : file->study().dumps) {
-      for (const StudySample& sample : dump.samples) {
+    for (std::size_t d = 0; d < file->study().dumps.size(); ++d, ++number) {
+      const StudyDump& dump = file->study().dumps[d];
+      for (std::size_t i = 0; i < dump.samples.size(); ++i) {
+        const StudySample& sample = dump.samples[i];
         const std::string title = title_of(dump, sample, by);
         auto study = std::ranges::find(studies, title, &ModelStudy::title_);
         if (study == studies.end()) {
           study = studies.emplace(studies.end());
           study->files_ = files;
+          study->dump_numbers_ = numbers;
           study->model_ = dump.model;
           study->title_ = title;
         }
-        study->samples_.emplace(SampleKey{number, sample.name}, new_title(sample, dump, titles[title]));
+        const PlacedSample& place = study->samples_.emplace_back(
+            PlacedSample{file, d, i, {*number, sample.name}, new_title(sample, dump, titles[title])});
+        study->titles_.emplace(place.key, place.title);
         if (titles_here.insert(title).second) merge_selectors(*file, study->selectors_);
       }
-      ++number;
     }
     for (const StudySelector& group : file->study().selectors)
       if (group.name != "exact" && std::ranges::count(labels, group.label) == 0) labels.push_back(group.label);

@@ -35,21 +35,23 @@ struct PooledSelector {
   bool has_paper() const;  ///< no oracle, and no method of the user's own
 };
 
-/// One sample of a study: where it is in the results.
+/// A sample's dump, numbered over all files, and its name, which samples of other dumps may share. A prompt has one
+/// key: a dump that several files studied has the number of the first, unless they studied other queries of a sample.
+using SampleKey = std::pair<int, std::string>;
+
+/// One sample of a study: where it is in the results. Several files may have one of the same key.
 struct PlacedSample {
   const ResultsFile* file = nullptr;
   std::size_t dump = 0, sample = 0;  ///< in the file's study
-  std::string title = {};            ///< ModelStudy::sample_title()
+  SampleKey key = {};
+  std::string title = {};  ///< unlike those of all others
 
+  const StudyDump& study_dump() const { return file->study().dumps[dump]; }
+  const StudySample& study_sample() const { return study_dump().samples[sample]; }
   bool operator==(const PlacedSample&) const = default;
 };
 
-/// A prompt: the path of its dump and the sample's name. Several files may have samples of one.
-using PromptKey = std::pair<std::string, std::string>;
-PromptKey prompt_of(const PlacedSample& sample);
-
-/// A sample's dump, numbered over all files, and its name, which samples of other dumps may share.
-using SampleKey = std::pair<int, std::string>;
+/// Of the cells of a ModelStudy.
 inline SampleKey key_of(const SampleCells& cells) { return {cells.dump, cells.sample}; }
 
 /// Whether the cells of two metrics belong together one by one.
@@ -68,19 +70,19 @@ class ModelStudy {
   /// The model, with its task or length if it is pooled by that.
   const std::string& title() const { return title_; }
   /// A prompt that is in several files is one sample.
-  std::int64_t num_samples() const;
+  std::int64_t num_samples() const { return std::ssize(titles_); }
   /// The samples, ascending by name, then by dump.
   std::vector<SampleKey> sample_keys() const;
   /// The sample's name, unlike those of the other samples: "a", "a of second.h5".
-  const std::string& sample_title(const SampleKey& sample) const { return samples_.at(sample); }
+  const std::string& sample_title(const SampleKey& sample) const { return titles_.at(sample); }
 
   /// "Llama-3.1-8B, 12 samples, results r.h5 (0123456789abcdef)", for captions. Says which selectors have settings that
   /// some samples lack.
   std::string source() const;
 
   ResultsFiles files() const { return files_; }
-  /// The samples in the order of the files.
-  std::vector<PlacedSample> samples() const;
+  /// The samples of each file, in the order of the files.
+  const std::vector<PlacedSample>& samples() const { return samples_; }
 
   /// The look of a selector, the same in every figure of all studies that were split together.
   LineStyle style(const PooledSelector& selector) const;
@@ -91,14 +93,15 @@ class ModelStudy {
   /// Whether the two were studied on the same layers of the same prompts: pooled files need not share them.
   bool have_same_prompts(const PooledSelector& a, const PooledSelector& b) const;
 
-  /// The samples whose files have both.
+  /// The samples of which both were studied, on the same layers.
   std::set<SampleKey> samples_of_both(const PooledSelector& a, const PooledSelector& b) const;
 
   /// Layers that the option dense_layers made exact for one of `labels`, in any file.
   std::set<int> dense_layers(const std::vector<std::string>& labels) const;
 
   /// The cells of a metric at every setting of the selector's group: [S], or [1] for a metric without settings. A
-  /// metric that the results lack has [S] empty lists, and no list is ever missing. The layers `except` are left out.
+  /// metric that the results lack has [S] empty lists, and no list is ever missing. The layers `except` are left out. A
+  /// list has every sample once; a layer that several files have is the first file's.
   std::vector<std::vector<SampleCells>> cells(const PooledSelector& selector, std::string_view metric,
                                               const std::set<int>& except = {}) const;
   /// The cells of a metric of the exact scores, in the layers that were computed for the selector, without `except`.
@@ -109,17 +112,19 @@ class ModelStudy {
   friend std::vector<ModelStudy> split_studies(ResultsFiles files, int threads, PoolBy by);
 
   /// The layers that were studied with a selector (at one setting, if it is given).
-  using StudiedLayers = std::map<PromptKey, std::set<int>>;
+  using StudiedLayers = std::map<SampleKey, std::set<int>>;
   StudiedLayers studied_layers(const PooledSelector& selector, const std::string* setting = nullptr) const;
   /// Sets PooledSelector::partial.
   void find_partial_settings(PooledSelector& selector) const;
 
-  /// The samples of this study, without the layers `except`.
-  std::vector<SampleCells> mine(const std::vector<SampleCells>& samples, const std::set<int>& except) const;
+  /// The samples of this study, each once, without the layers `except`.
+  std::vector<SampleCells> mine(const std::vector<SampleCells>& gathered, const std::set<int>& except) const;
 
   ResultsFiles files_;
   std::string model_, title_;
-  std::map<SampleKey, std::string> samples_;  ///< with the titles
+  std::vector<int> dump_numbers_;  ///< that of SampleKey, for each dump over all files
+  std::vector<PlacedSample> samples_;
+  std::map<SampleKey, std::string> titles_;
   std::vector<PooledSelector> selectors_;
   std::vector<std::string> labels_;  ///< of all studies that were split together
   std::string sources_;              ///< file names and hashes

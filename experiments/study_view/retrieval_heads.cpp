@@ -74,12 +74,12 @@ std::size_t RetrievalRanking::needed() const {
 
 RetrievalRanking rank_retrieval_heads(const ModelStudy& study) {
   RetrievalRanking ranking;
-  const std::vector<PlacedSample> samples = study.samples();
+  const std::vector<PlacedSample>& samples = study.samples();
   if (samples.empty()) return ranking;
   const std::vector<SampleCells> masses = score_cells_of_all(study, "span_mass");
   for (const SampleCells& cells : masses)
     ranking.prompts += std::ranges::all_of(cells.values, [](float mass) { return std::isnan(mass); }) ? 0 : 1;
-  std::vector<HeadSum> sums = head_sums(masses, samples[0].file->study().dumps[samples[0].dump].shape.group());
+  std::vector<HeadSum> sums = head_sums(masses, samples[0].study_dump().shape.group());
   double total = 0, so_far = 0;
   for (const HeadSum& of : sums) total += of.head.mass;
   std::set<SampleKey> covered;

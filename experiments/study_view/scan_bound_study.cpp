@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "dumps/base/error.h"
@@ -65,9 +67,10 @@ class Computation {
         selector_(make_selector(spec_)),
         delta_(ffd.group.grid[setting]) {}
 
-  void add_sample(const PlacedSample& place, const DumpReader& dump, ScanBoundStudy& result) const {
+  /// Adds the layers that no file before had of the sample.
+  void add_sample(const PlacedSample& place, const DumpReader& dump, ScanBoundStudy& result) {
     const ResultsFile& file = *place.file;
-    const StudySample& sample = file.study().dumps[place.dump].samples[place.sample];
+    const StudySample& sample = place.study_sample();
     const std::size_t selector = file.find_selector(ffd_.group.label).value();
     const auto both = file.read(place.dump, place.sample, selector, "scan_error_tail");
     const auto lower = file.read(place.dump, place.sample, selector, "scan_error_lower_tail");
@@ -79,9 +82,11 @@ class Computation {
       return;
     }
     AttentionLayer layer;
-    LayerBounds own;
+    Known& known = known_.try_emplace(place.key, Known{.index = result.samples.size()}).first->second;
+    if (known.index == result.samples.size()) result.samples.emplace_back();
     for (std::size_t y = 0; y < sample.layers.size(); ++y) {
-      if (!file.done(place.dump, place.sample, selector)[y] || file.dense(place.dump, place.sample, selector)[y])
+      if (!file.done(place.dump, place.sample, selector)[y] || file.dense(place.dump, place.sample, selector)[y] ||
+          !known.layers.insert(sample.layers[y]).second)
         continue;
       if (!read_again(dump, sample, sample.layers[y], threads_, layer, result.problem)) return;
       select_queries(layer, *queries);
@@ -96,14 +101,18 @@ class Computation {
         const auto tail = std::span(both->values).subspan(begin, lambdas);
         if (rows[r].at.empty() || std::isnan(tail.front())) continue;
         const auto lower_tail = std::span(lower->values).subspan(begin, lambdas);
-        for (LayerBounds* sums : {&result.layers[sample.layers[y]], &own, &result.pooled})
+        for (LayerBounds* sums : {&result.layers[sample.layers[y]], &result.samples[known.index], &result.pooled})
           add(*sums, rows[r], tail, lower_tail);
       }
     }
-    if (own.rows > 0) result.samples.push_back(std::move(own));
   }
 
  private:
+  struct Known {
+    std::size_t index;  ///< in ScanBoundStudy::samples
+    std::set<int> layers = {};
+  };
+
   /// Where each of `wanted` stands in `all`; nothing if one is missing.
   static std::optional<std::vector<std::size_t>> indices_of(const std::vector<std::int64_t>& all,
                                                             const std::vector<std::int64_t>& wanted) {
@@ -123,12 +132,13 @@ class Computation {
   const FfdScan scan_;
   const std::unique_ptr<Selector> selector_;
   const Setting delta_;
+  std::map<SampleKey, Known> known_;
 };
 
 ScanBoundStudy scan_bound_study(const ModelStudy& study, const PooledSelector& ffd, std::size_t setting, int threads) {
   ScanBoundStudy result;
   try {
-    const Computation computation(ffd, setting, threads);
+    Computation computation(ffd, setting, threads);
     StudyDumps dumps(threads);
     for (const PlacedSample& place : study.samples()) {
       if (!place.file->find_selector(ffd.group.label)) continue;
@@ -143,6 +153,7 @@ ScanBoundStudy scan_bound_study(const ModelStudy& study, const PooledSelector& f
       if (dump != nullptr) computation.add_sample(place, *dump, result);
       if (!result.problem.empty()) return result;
     }
+    std::erase_if(result.samples, [](const LayerBounds& sample) { return sample.rows == 0; });
   } catch (const Error& error) {  // of the dump, or options of a newer release
     result.problem = error.what();
   }
@@ -152,7 +163,7 @@ ScanBoundStudy scan_bound_study(const ModelStudy& study, const PooledSelector& f
 }  // namespace
 
 const ScanBoundStudy& ScanBounds::of(const ModelStudy& study, const PooledSelector& ffd, std::size_t setting) {
-  const std::vector<PlacedSample> samples = study.samples();
+  const std::vector<PlacedSample>& samples = study.samples();
   const auto same = [&](const Made& made) {
     return made.samples == samples && made.label == ffd.group.label && made.setting == setting;
   };

@@ -51,7 +51,8 @@ void add_models(const ModelStudy& study, const StudySelector& group, const std::
       if (setting == group.setting_labels.end()) continue;
       std::vector<double> queries;
       for (std::int64_t n = 0; n < lost->queries; ++n) queries.push_back(lost->at(n, static_cast<std::int64_t>(i)));
-      add_prompt(losses[static_cast<std::size_t>(setting - group.setting_labels.begin())].model, at.title, queries);
+      add_prompt(losses[static_cast<std::size_t>(setting - group.setting_labels.begin())].model,
+                 study.sample_title(at.key), queries);
     }
   }
 }

@@ -103,9 +103,8 @@ void check_axes(const TableRequest& request) {
 }
 
 /// The cells of a metric at the chosen settings: [S].
-std::vector<std::vector<SampleCells>> cells_of(ResultsFiles files, const ModelStudy& study,
-                                               const ChosenSelector& selector, const MetricStatistic& column,
-                                               const std::set<int>& except) {
+std::vector<std::vector<SampleCells>> cells_of(const ModelStudy& study, const ChosenSelector& selector,
+                                               const MetricStatistic& column, const std::set<int>& except) {
   const bool span_recall = column.metric == kSpanRecallMetric;
   std::vector<std::vector<SampleCells>> all =
       study.cells(selector.pooled, span_recall || column.of_scores ? "recall" : column.metric,
@@ -115,8 +114,7 @@ std::vector<std::vector<SampleCells>> cells_of(ResultsFiles files, const ModelSt
     chosen.push_back(all.size() == 1 ? all[0] : std::move(all.at(s)));  // [1]: the metric has no settings
   if (!column.of_scores && !span_recall) return chosen;
   const std::vector<SampleCells> scores =
-      gather_scores(files, selector.pooled.group.label, span_recall ? std::string_view("span_mass") : column.metric,
-                    {.compared = {}, .with_dense_layers = true});
+      study.score_cells(selector.pooled, span_recall ? std::string_view("span_mass") : column.metric);
   for (std::vector<SampleCells>& samples : chosen) {
     // Scores do not depend on the setting. A file that lacks a setting lacks its scores there, too.
     std::vector<SampleCells> own = score_cells_at(scores, samples);
@@ -147,11 +145,10 @@ std::vector<double> statistics_of(std::span<float> cells, std::span<const Metric
 /// The values of the columns of one metric, by setting and group.
 using GroupValues = std::vector<std::map<GroupKey, std::vector<double>>>;
 
-GroupValues group_values(ResultsFiles files, const ModelStudy& study, const ChosenSelector& selector,
-                         const std::set<int>& except, std::span<const MetricStatistic* const> columns,
-                         std::span<const Grouping> by) {
+GroupValues group_values(const ModelStudy& study, const ChosenSelector& selector, const std::set<int>& except,
+                         std::span<const MetricStatistic* const> columns, std::span<const Grouping> by) {
   GroupValues values;
-  for (std::vector<SampleCells>& samples : cells_of(files, study, selector, *columns.front(), except)) {
+  for (std::vector<SampleCells>& samples : cells_of(study, selector, *columns.front(), except)) {
     auto& of_setting = values.emplace_back();
     for (SampleCells& sample : samples) sample.sample = study.sample_title(key_of(sample));
     for (auto& [key, cells] : split_cells(samples, by)) of_setting[key] = statistics_of(cells, columns);
@@ -160,7 +157,7 @@ GroupValues group_values(ResultsFiles files, const ModelStudy& study, const Chos
   return values;
 }
 
-void add_model(ResultsFiles files, const ModelStudy& study, const TableRequest& request, ResultsTable& table) {
+void add_model(const ModelStudy& study, const TableRequest& request, ResultsTable& table) {
   const std::vector<ChosenSelector> chosen = chosen_selectors(study, request);
   std::vector<std::string> labels;
   for (const ChosenSelector& selector : chosen) labels.push_back(selector.pooled.group.label);
@@ -181,7 +178,7 @@ void add_model(ResultsFiles files, const ModelStudy& study, const TableRequest& 
   parallel_for(request.threads, values.size(), [&](int, std::size_t i) {
     std::vector<const MetricStatistic*> columns;
     for (const std::size_t c : metrics[i % metrics.size()]) columns.push_back(&request.columns[c]);
-    values[i] = group_values(files, study, chosen[i / metrics.size()], except, columns, request.by);
+    values[i] = group_values(study, chosen[i / metrics.size()], except, columns, request.by);
   });
 
   for (std::size_t i = 0; i < chosen.size(); ++i) {
@@ -240,7 +237,7 @@ ResultsTable make_results_table(ResultsFiles files, TableRequest request) {
                       : column.metric.starts_with("predicted_") ? ", which takes a dump with output gradients"
                                                                 : ""));
   ResultsTable table{.columns = request.columns, .by = request.by, .with_dense_layers = request.with_dense_layers};
-  for (const ModelStudy& study : studies) add_model(files, study, request, table);
+  for (const ModelStudy& study : studies) add_model(study, request, table);
   if (!table.rows.empty()) return table;
   if (!table.dense_layers.empty() && !request.with_dense_layers)
     throw InputError(fmt::format(
