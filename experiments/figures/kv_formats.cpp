@@ -47,8 +47,7 @@ struct Row {
 
 /// Bytes of a token in 16 bit, per KV head.
 double dense_bytes(const ModelStudy& study) {
-  const PlacedSample place = study.samples().front();
-  const AttentionShape& shape = place.file->study().dumps[place.dump].shape;
+  const AttentionShape& shape = study.samples().front().study_dump().shape;
   return 2.0 * (shape.head_dim + (shape.values_in_keys != 0 ? 0 : shape.value_dim));
 }
 
@@ -110,11 +109,12 @@ Table figure_table(const std::vector<Format>& formats) {
 
 /// The rows of a format in which keys alone, values alone, or both are stored.
 struct Apart {
-  std::string format;
+  std::string format, title;  ///< the title has the first label where a row before it has the same format
   const Format *keys = nullptr, *values = nullptr, *both = nullptr;
 };
 
-/// The rows, in the order of the study. A selector with different formats of keys and values has a row of its own.
+/// The rows, in the order of the study. A selector with different formats of keys and values has a row of its own, and
+/// so have those that differ in other options: what they lose is not that of keys or values alone.
 std::vector<Apart> apart(const std::vector<Format>& formats) {
   std::vector<Apart> rows;
   for (const Format& format : formats) {
@@ -122,8 +122,16 @@ std::vector<Apart> apart(const std::vector<Format>& formats) {
     const std::string k = format.side("k"), v = format.side("v");
     if (k.empty() && v.empty()) continue;
     const std::string name = k.empty() ? v : v.empty() || k == v ? k : k + " / " + v;
-    auto row = std::ranges::find(rows, name, &Apart::format);
-    if (row == rows.end()) row = rows.insert(rows.end(), {.format = name});
+    auto row = std::ranges::find_if(rows, [&](const Apart& r) {
+      const Format* const first = r.keys != nullptr ? r.keys : r.values != nullptr ? r.values : r.both;
+      return r.format == name && agree_but_in(*first->selector, *format.selector,
+                                              {"k", "v", "k_scale", "v_scale", "rotate", "dense_layers"});
+    });
+    if (row == rows.end()) {
+      const bool is_new = std::ranges::count(rows, name, &Apart::format) == 0;
+      row = rows.insert(rows.end(),
+                        {.format = name, .title = is_new ? name : fmt::format("{} ({})", name, format.label())});
+    }
     const Format*& place = k.empty() ? row->values : v.empty() ? row->keys : row->both;
     if (place == nullptr) place = &format;
   }
@@ -132,7 +140,7 @@ std::vector<Apart> apart(const std::vector<Format>& formats) {
 
 Table apart_table(const std::vector<Format>& formats) {
   std::vector<ColumnOf<Apart>> columns = {
-      {{"format", kText, "format"}, [](const Apart& r) { return display_name(r.format); }}};
+      {{"format", kText, "format"}, [](const Apart& r) { return display_name(r.title); }}};
   struct Side {
     const char *name, *title;
     const Format* Apart::*of;
@@ -196,9 +204,9 @@ Finding apart_finding(const Apart& row) {
                     less = fmt::format("{:.3g}", tail.of(keys ? *row.values : *row.keys));
   const char* const of = tail.worst ? "in the worst cell" : "or more in 1 % of the cells";
   return {.text = more == less ? fmt::format("{}: keys cost as much recall as values do (a deficit of {} {}).",
-                                             display_name(row.format), more, of)
+                                             display_name(row.title), more, of)
                                : fmt::format("{}: {} cost more recall than {} do (a deficit of {} against {} {}).",
-                                             display_name(row.format), keys ? "keys" : "values",
+                                             display_name(row.title), keys ? "keys" : "values",
                                              keys ? "values" : "keys", more, less, of),
           .number = more};
 }

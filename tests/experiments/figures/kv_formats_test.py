@@ -99,6 +99,19 @@ def test_a_few_cells_have_no_one_per_cent(tmp_path):
     assert said[-1].endswith(f"(a deficit of {more:.3g} against {less:.3g} in the worst cell).")
 
 
+def test_formats_that_differ_in_other_options_are_not_compared(tmp_path):
+    path = make_study(tmp_path, ["k=kv_cache:k=fp8_e4m3,dense_heads=0:1", "v=kv_cache:v=fp8_e4m3",
+                                 "dense=kv_cache:v=fp8_e4m3,dense_heads=0:1"], layers=2, tokens=300, samples=1)
+    said = findings(make(path, tmp_path / "out", "kv_formats"))
+    assert len(said) == 4 and re.match(r"fp8_e4m3, unit: (keys|values) cost more recall than ", said[-1])
+    first, second = read_csv(tmp_path / "out" / "kv_formats_table.csv")
+    assert (first["format"], second["format"]) == ("fp8_e4m3, unit", "fp8_e4m3, unit (v)")
+    for row, side, label in ((first, "k", "k"), (first, "v", "dense"), (second, "v", "v")):
+        worst = max(1 - cells([path], label, "recall", ""))
+        same(row, {f"{side}_recall_deficit_worst": worst})
+    assert second["k_bytes"] in ("", "nan") and number(second, "v_bytes") > 0
+
+
 def test_formats_of_other_prompts_are_not_compared(tmp_path):
     paths = [make_study(tmp_path, [f"{label}=kv_cache:{OPTIONS[label]}"], name=label, layers=2, tokens=300,
                         samples=samples, seed=samples) for samples, label in ((1, "k_fp8"), (2, "v_fp8"))]
