@@ -207,7 +207,8 @@ std::vector<Finding> findings_of(const std::vector<ClassRow>& rows) {
       return !std::isnan(regular.mean(metric)) && !std::isnan(hard.mean(metric));
     };
     if (!both("keep_ratio")) continue;
-    const std::string label = display_name(regular.shown->selector->group.label);
+    const StudySelector& group = regular.shown->selector->group;
+    const std::string label = display_name(group.label);
     const std::string hits = both("salient_hit_rate")
                                  ? fmt::format("; their salient hit rates are {:.2f} and {:.2f} %",
                                                regular.mean("salient_hit_rate"), hard.mean("salient_hit_rate"))
@@ -219,8 +220,8 @@ std::vector<Finding> findings_of(const std::vector<ClassRow>& rows) {
                          label, kDelta, regular.mean("keep_ratio"), hard.mean("keep_ratio"), 100 * hard.share, hits),
          .number = fmt::format("{:.2f} % kept", hard.mean("keep_ratio")),
          .place = MapPlace{.metric = "keep_ratio",
-                           .selector = regular.shown->selector->group.label,
-                           .setting = fmt::format("{:g}", kDelta)}});
+                           .selector = group.label,
+                           .setting = group.setting_labels[index_of(group, kDelta).value()]}});
     if (i == 0) {
       if (!both("pseudo_max_gap_exact")) continue;
       const double low = regular.mean("pseudo_max_gap_exact"), high = hard.mean("pseudo_max_gap_exact");

@@ -178,9 +178,11 @@ Figure map_figure(const ModelStudy& study, const Policy& policy, const Map& map,
 }
 
 void add_findings(const Policy& policy, const std::vector<Row>& rows, const Map& map, std::vector<Finding>& findings) {
-  const std::string& label = policy.selector->group.label;
+  const StudySelector& group = policy.selector->group;
+  const std::string& label = group.label;
   const auto place = [&](const char* metric) {
-    return MapPlace{.metric = metric, .selector = label, .setting = fmt::format("{:g}", kDelta)};
+    return MapPlace{
+        .metric = metric, .selector = label, .setting = group.setting_labels[index_of(group, kDelta).value()]};
   };
   const Row& all = rows.back();
   findings.push_back(

@@ -137,13 +137,14 @@ Finding finding_of(const Curve& curve) {
                                 ? fmt::format("; {} of the blocks in each of the {} layers", low, curve.layers.size())
                                 : fmt::format("; from {} of the blocks in layer {} to {} in layer {}", low,
                                               minimum->number, high, maximum->number);
+  const StudySelector& group = curve.selector->group;
   return {.text = fmt::format("At delta {:g} {} (gqa={}) skips {:.1f} % of the blocks and {:.1f} % of the tokens{}.",
-                              curve.delta, display_name(curve.selector->group.label), curve.gqa(),
-                              100 * curve.mean_blocks, 100 * curve.mean_tokens, range),
+                              curve.delta, display_name(group.label), curve.gqa(), 100 * curve.mean_blocks,
+                              100 * curve.mean_tokens, range),
           .number = fmt::format("{:.1f} % of blocks skipped", 100 * curve.mean_blocks),
           .place = MapPlace{.metric = "block_keep_ratio",
-                            .selector = curve.selector->group.label,
-                            .setting = fmt::format("{:g}", curve.delta)}};
+                            .selector = group.label,
+                            .setting = group.setting_labels[index_of(group, curve.delta).value()]}};
 }
 
 std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions&) {

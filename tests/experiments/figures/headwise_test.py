@@ -1,5 +1,6 @@
 """`attest figures --only headwise`: numpy recomputes the table and the maps, the sentences quote them."""
 
+import json
 import re
 
 import h5py
@@ -117,3 +118,14 @@ def test_hit_rates_are_those_of_the_sample(tmp_path):
     assert rows["a"]["hit_rate_percent_mean"] == "nan"
     assert [float(rows[sample]["hit_rate_percent_mean"]) for sample in ("b", "all")] == pytest.approx([hits] * 2,
                                                                                                        abs=2e-4)
+
+
+@pytest.mark.parametrize("experiment", ["headwise", "failure_cases", "layer_sparsity"])
+def test_places_have_the_setting_as_typed(tmp_path, experiment):
+    path = make(tmp_path / "r.h5", [ffd()])
+    with h5py.File(path, "r+") as file:
+        for sample in file["dumps/0/samples"].values():
+            sample["ffd/setting_labels"][...] = ["3.0", "5.0", "7.0"]
+    said = json.loads(figures(path, tmp_path / "out", "--only", experiment, "--json"))
+    places = [finding["place"] for finding in said["experiments"][0]["findings"] if "place" in finding]
+    assert places and {place["setting"] for place in places} <= {"5.0", "7.0"}
