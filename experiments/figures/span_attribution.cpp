@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <span>
 
@@ -91,25 +92,36 @@ std::vector<const HeadCurve*> retrieval_heads_of(const std::vector<HeadCurve>& h
   return found;
 }
 
+/// Ends a sentence on measured heads: how many others the selector's results lack. Empty for none.
+std::string not_measured(std::size_t heads) {
+  return heads == 0
+             ? ""
+             : fmt::format("; {} {} not measured", counted(static_cast<std::int64_t>(heads), "more retrieval head"),
+                           heads == 1 ? "was" : "were");
+}
+
 /// Says what the retrieval heads lose at a point. Fills `losing` with the heads that lose most, the worst first.
-std::string heads_in_words(const std::vector<const HeadCurve*>& heads, std::size_t point,
+std::string heads_in_words(std::vector<const HeadCurve*> heads, std::size_t point,
                            std::vector<const HeadCurve*>& losing) {
   constexpr std::size_t kNamed = 3;
   if (heads.empty()) return "no head is a retrieval head";
+  const std::string others = not_measured(
+      std::erase_if(heads, [&](const HeadCurve* head) { return std::isnan(head->points[point].mass_kept); }));
+  if (heads.empty()) return "no retrieval head was measured";
   std::ranges::copy_if(heads, std::back_inserter(losing),
                        [&](const HeadCurve* head) { return head->points[point].mass_kept < kKeptMass; });
   std::ranges::stable_sort(losing, {}, [&](const HeadCurve* head) { return head->points[point].mass_kept; });
   if (losing.empty())
-    return fmt::format("{} keep{} 99 % or more of {} attention on them",
+    return fmt::format("{} keep{} 99 % or more of {} attention on them{}",
                        heads.size() == 1 ? "the retrieval head" : fmt::format("all {} retrieval heads", heads.size()),
-                       heads.size() == 1 ? "s" : "", heads.size() == 1 ? "its" : "their");
+                       heads.size() == 1 ? "s" : "", heads.size() == 1 ? "its" : "their", others);
   std::vector<std::string> named;
   for (std::size_t i = 0; i < std::min(kNamed, losing.size()); ++i)
     named.push_back(
         fmt::format("{} keeps {:.1f} %", head_in_words(losing[i]->head), 100 * losing[i]->points[point].mass_kept));
-  return fmt::format("of {}, {} lose{} more than 1 % of the attention on them: {}{}",
+  return fmt::format("of {}, {} lose{} more than 1 % of the attention on them: {}{}{}",
                      counted(std::ssize(heads), "retrieval head"), losing.size(), losing.size() == 1 ? "s" : "",
-                     join(named, ", "), losing.size() > kNamed ? ", ..." : "");
+                     join(named, ", "), losing.size() > kNamed ? ", ..." : "", others);
 }
 
 /// `dense`: the layers that are left out, because some selector leaves them dense.
@@ -149,8 +161,14 @@ Finding loss_finding(const LossCurve& curve, std::size_t point, const std::vecto
   return finding;
 }
 
-/// Says which of a selector's retrieval heads need a larger setting than the others. Nothing without retrieval heads.
-std::optional<Finding> need_finding(const std::vector<const HeadCurve*>& heads) {
+/// Says which of a selector's retrieval heads need a larger setting than the others. Nothing without retrieval heads
+/// of which that is known.
+std::optional<Finding> need_finding(std::vector<const HeadCurve*> heads) {
+  const std::string others = not_measured(std::erase_if(heads, [](const HeadCurve* head) {
+    return !head->min_point(true) && std::ranges::any_of(head->points, [](const HeadKeep& keep) {
+      return std::isnan(keep.worst_retrieval_prompt);
+    });
+  }));
   if (heads.empty()) return std::nullopt;
   const LossCurve& curve = *heads.front()->of;
   const auto names = [](const std::vector<std::string>& list) { return first_few(list, kTopHeads); };
@@ -180,7 +198,7 @@ std::optional<Finding> need_finding(const std::vector<const HeadCurve*>& heads) 
       text += fmt::format(", and {} needs {}", head_in_words(needs.back().second->head), words(maximum));
     if (!never.empty()) text += fmt::format("; no setting of the grid suffices for {}", names(never));
   }
-  return Finding{.text = text + ".", .severity = never.empty() ? Severity::note : Severity::warning};
+  return Finding{.text = text + others + ".", .severity = never.empty() ? Severity::note : Severity::warning};
 }
 
 std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions& options) {

@@ -257,7 +257,7 @@ NamedTable heads_table(const ModelStudy& study, const RetrievalRanking& ranking,
           "Prompts: share in which a query of the head puts {:g} or more on the span; so far: in which this head or "
           "one ranked before it does, and their share of the span mass of all heads. Mass kept: at settings of the "
           "methods' papers. The smallest setting that keeps 99 % of the span mass on every prompt, and on those in "
-          "which the head puts {:g} or more on it; empty: none of the grid.",
+          "which the head puts {:g} or more on it; empty: none of the grid, or not measured.",
           std::min(kTopHeads, ranking.heads.size()), study.source(), kRetrievalMass, kRetrievalMass),
       std::move(table)};
 }

@@ -194,6 +194,27 @@ def test_without_values_of_tokens_the_whole_model_is_left_out(study, tmp_path):
     assert "more than 512 tokens" in (tmp_path / "out/captions.md").read_text()
 
 
+def test_heads_that_a_selector_lacks_are_not_judged(tmp_path):
+    """ffd has layer 2 of one prompt; another file has quest on layers 2 and 5 of another."""
+    paths = [make(tmp_path / f"{name}.h5", [one], samples={name: layers}, spans=(name,), dump=name)
+             for name, one, layers in (("a", ffd(), [2]), ("b", quest(dense_layers=0), [2, 5]))]
+    for path, label in zip(paths, ("ffd", "quest")):
+        with h5py.File(path, "r+") as file:
+            for sample in file["dumps/0/samples"].values():
+                sample["scores/span_mass"][...] = 0.5
+                sample[label]["span_mass_kept"][...] = 0.5
+    said = figures(paths, tmp_path / "out", "--only", "span_attribution")
+    others = "4 more retrieval heads were not measured."
+    assert f"all 4 retrieval heads keep 99 % or more of their attention on them; {others}" in said
+    assert f"4 of 4 retrieval heads need delta 3 or less; {others}" in said
+    assert "all 8 retrieval heads keep 99 % or more of their attention on them." in said, "of quest"
+    with h5py.File(paths[0], "r+") as file:
+        file["dumps/0/samples/a/ffd/span_mass_kept"][...] = 0.25
+    said = figures(paths, tmp_path / "out", "--only", "span_attribution", "--force")
+    assert "of 4 retrieval heads, 4 lose more than 1 % of the attention on them: " in said
+    assert re.search(r"no setting of the grid suffices for (layer 2 head \d(, )?){4}; " + others, said)
+
+
 def test_it_says_what_is_missing(tmp_path):
     said = figures(make(tmp_path / "r.h5", [ffd()]), tmp_path / "out")
     assert ("left out: span_attribution (tiny): needs samples with evidence spans (attest capture --spans takes them "
