@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "analysis/study/typed_setting.h"
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/printable.h"
 #include "experiments/compare/prompt_differences.h"
 #include "experiments/compare/selector_matching.h"
@@ -63,22 +65,22 @@ std::vector<double> io_of(const ResultsFile& file, std::size_t selector, const s
 void match_bytes(const ResultsFile& first, const ResultsFile& second, const MatchedPrompts& prompts,
                  const std::vector<std::string>& settings, std::vector<MatchedSelector>& pairs) {
   bool any = false;
+  std::set<std::string> found;
+  std::vector<std::string> names;
   for (MatchedSelector& pair : pairs) {
     const StudySelector &a = first.study().selectors[pair.first], &b = second.study().selectors[pair.second];
-    for (const std::string& typed : settings) {
-      const bool known = std::ranges::any_of(
-          a.grid, [&](const Setting& s) { return is_setting(a, static_cast<std::size_t>(&s - a.grid.data()), typed); });
-      if (!known)
-        throw UsageError(
-            printable(fmt::format("--settings: '{}' of {} was not studied at {}", a.label, first.path(), typed)));
-    }
+    names.push_back(pair.name());
     const std::vector<MatchedPrompt> parts = computed_parts(first, second, prompts, pair);
     const std::vector<double> reads = io_of(first, pair.first, parts, &MatchedPrompt::first, &IndexPair::first),
                               other = io_of(second, pair.second, parts, &MatchedPrompt::second, &IndexPair::second);
     for (std::size_t s = 0; s < a.grid.size(); ++s) {
-      if (!settings.empty() &&
-          std::ranges::none_of(settings, [&](const std::string& t) { return is_setting(a, s, t); }))
-        continue;
+      bool chosen = settings.empty();
+      for (const std::string& typed : settings)
+        if (is_setting(a, s, typed)) {
+          found.insert(typed);
+          chosen = true;
+        }
+      if (!chosen) continue;
       std::optional<std::size_t> matched;
       for (std::size_t o = 0; o < b.grid.size(); ++o)
         if (other[o] <= reads[s] && (!matched || other[o] > other[*matched])) matched = o;
@@ -91,10 +93,14 @@ void match_bytes(const ResultsFile& first, const ResultsFile& second, const Matc
       any = true;
     }
   }
+  for (const std::string& typed : settings)
+    if (!found.contains(typed))
+      throw UsageError(printable(
+          fmt::format("--settings: no selector that is compared was studied at '{}' in {}", typed, first.path())));
   if (!any)
     throw InputError(
-        printable(fmt::format("--same-bytes: no setting of '{}' in {} reads as little as one of '{}' in {}",
-                              pairs.front().second_label, second.path(), pairs.front().first_label, first.path())));
+        printable(fmt::format("--same-bytes: {} has no setting that is known to read as little as one of {}, for {}",
+                              second.path(), first.path(), join(names, ", "))));
 }
 
 }  // namespace attest

@@ -53,7 +53,7 @@ std::string lone_sentence(std::string_view file, const std::vector<std::string>&
   if (!prompts.empty()) parts.push_back(fmt::format("{} ({})", counted(std::ssize(prompts), "prompt"), few(prompts)));
   if (!labels.empty()) parts.push_back(fmt::format("{} ({})", counted(std::ssize(labels), "selector"), few(labels)));
   if (!settings.empty())
-    parts.push_back(by_bytes ? fmt::format("{}, as R2 has no setting that reads as little", few(settings))
+    parts.push_back(by_bytes ? fmt::format("{}, as R2 has no setting that is known to read as little", few(settings))
                              : few(settings));
   return parts.empty() ? "" : fmt::format("Not compared, in {} alone: {}.", file, join(parts, "; "));
 }

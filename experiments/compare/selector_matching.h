@@ -47,8 +47,8 @@ MatchedSelectors match_selectors(const ResultsFile& first, const ResultsFile& se
 
 /// Pairs each setting of the first selector with the one of the second that reads most without reading more, by the
 /// mean io_ratio over the prompts; settings without such a partner are left out. `settings`: of the first, as typed;
-/// empty: all. Throws InputError if the studies lack io_ratio or nothing is left, UsageError for a setting that is not
-/// there.
+/// empty: all. Throws InputError if the studies lack io_ratio or nothing is left, UsageError for a setting that no
+/// first selector has.
 void match_bytes(const ResultsFile& first, const ResultsFile& second, const MatchedPrompts& prompts,
                  const std::vector<std::string>& settings, std::vector<MatchedSelector>& pairs);
 

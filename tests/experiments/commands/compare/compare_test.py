@@ -440,13 +440,14 @@ def test_matched_bytes(bytes_study):
         (budgets[2], f"delta {deltas[1]}", pytest.approx(0.3), pytest.approx(0.2))]
     text = compare(bytes_study, bytes_study, "--selectors", "quest=ffd", "--same-bytes", "--metrics", "recall").stdout
     assert "Matched by bytes" in text and "read 21 % and 20 %" in text and (
-        f"quest=ffd at {budgets[0]}, as R2 has no setting that reads as little") in text
+        f"quest=ffd at {budgets[0]}, as R2 has no setting that is known to read as little") in text
     other = result(bytes_study, bytes_study, "--selectors", "ffd=quest", "--same-bytes", "--metrics", "recall",
                    "--settings", deltas[2])
     assert [(r["setting_label"], r["setting_2"]) for r in other["rows"]] == [(deltas[2], f"budget {budgets[2]}")]
     none = edit(bytes_study, lambda name,
                 sample: sample["ffd/io_ratio"].write_direct(np.ones(sample["ffd/io_ratio"].shape, np.float32)))
-    assert "reads as little" in compare(none, none, "--selectors", "quest=ffd", "--same-bytes", expect=4).stderr
+    refused = compare(none, none, "--selectors", "quest=ffd", "--same-bytes", expect=4).stderr
+    assert "read as little as one of " in refused
     # Each prompt counts once, as in the rows: a prompt of two layers as much as one of four, which have most of the
     # cells.
     def uneven(name, sample):
@@ -458,3 +459,22 @@ def test_matched_bytes(bytes_study):
                        "io_ratio")["rows"]
     assert (row["mean_1"], row["mean_2"], row["setting_2"]) == (
         pytest.approx(0.3), pytest.approx(0.1), f"budget {budgets[0]}")
+
+
+def test_a_setting_of_same_bytes_is_one_of_some_pair(bytes_study):
+    delta = labels(bytes_study, "ffd")[2]
+    arguments = (bytes_study, bytes_study, "--selectors", "ffd,quest", "--same-bytes", "--metrics", "recall",
+                 "--settings")
+    assert [(row["selector_1"], row["setting_label"]) for row in result(*arguments, delta)["rows"]] == [("ffd", delta)]
+    refused = compare(*arguments, f"{delta},99", expect=2).stderr
+    assert "--settings: no selector that is compared was studied at '99'" in refused
+
+
+def test_pairs_that_read_too_much_are_named(bytes_study, tmp_path):
+    def all_of_second(name, sample):
+        for label in ("ffd", "quest"):
+            sample[label]["io_ratio"][...] = 1.5
+
+    second = edit(write_results(tmp_path / "two.h5", [ffd(), quest(dense_layers=0)], SAMPLES, seed=3), all_of_second)
+    refused = compare(bytes_study, second, "--same-bytes", expect=4).stderr
+    assert "read as little as one of " in refused and refused.rstrip().endswith("for ffd, quest")
