@@ -121,7 +121,8 @@ std::string unit_caption(const Judgement& judgement) {
       units.kind == UnitKind::layer ? ", with dense layers at the safest setting of the grid" : "",
       units.allocation ? "assignment within the io budget" : "family, from the safest member on",
       units.certifying.size(),
-      !units.passed ? "Not shown, not even of the safest member" : capitalized(std::string(name_of(units.certainty))),
+      capitalized(std::string(name_of(units.certainty))) +
+          (units.passed || units.allocation ? "" : " even of the safest member"),
       guarantee_sentence(judgement), source_text(judgement));
 }
 
@@ -165,7 +166,7 @@ Figure unit_figure(const Judgement& judgement) {
                                                         : head_map(judgement, without_number));
   figure.panels.push_back(std::move(way));
   figure.note = evidence_note(judgement);
-  if (!units.passed) figure.note += "; the family did not pass";
+  if (!units.passed) figure.note += fmt::format("; the {} did not pass", units.allocation ? "assignment" : "family");
   return figure;
 }
 

@@ -12,6 +12,7 @@ from attest_program import attest, run_attest
 from csv_rows import read_csv
 from near import CELL
 from results_maker import write_results, ffd
+from verdicts import TARGET, head_that_needs_more, planted
 
 needs_gnuplot = pytest.mark.skipif(shutil.which("gnuplot") is None, reason="gnuplot is not installed")
 TABLES = {f"{name}.{ending}" for name in ("settings", "groups") for ending in ("csv", "md", "tex")}
@@ -222,3 +223,16 @@ def test_the_certified_range_is_shaded(results, tmp_path):
     # "certified" may stand on the next line
     assert "set object rectangle" not in script and "allowed; nothing" in script
     assert (tmp_path / "none/validation.svg").stat().st_size > 1000
+
+
+def test_an_assignment_is_no_family(tmp_path):
+    """What did not pass is named, and its verdict."""
+    path = head_that_needs_more(tmp_path / "r.h5")
+    arguments = (path, "--target", TARGET, "--per", "kv_head", "--format", "svg", "--details")
+    validate(*arguments, tmp_path / "budget", "--io-budget", "12%", expect=3)
+    captions = (tmp_path / "budget/captions.md").read_text()
+    assert "Refuted: with 95 % confidence" in captions and "member" not in captions and "Not shown" not in captions
+    assert "allowed; the assignment" in (tmp_path / "budget/validation_units.gp").read_text()
+    validate(planted(path, 20, [20, 0, 0]), *arguments[1:], tmp_path / "family", expect=3)
+    assert "Undecided even of the safest member: with 95 % confidence" in (tmp_path / "family/captions.md").read_text()
+    assert "allowed; the family" in (tmp_path / "family/validation_units.gp").read_text()
