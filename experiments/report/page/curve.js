@@ -73,8 +73,11 @@ function drawCurve(row, head, arrays, choose) {
   const metric = metricNow(), selector = selectorNow(), settings = selector.settings.length, place = byId("curve");
   const known = arrays.filter((array) => array?.values && settingsIn(array) > 1);
   if (settings < 2 || known.length === 0) {
-    const why = settings < 2 ? `${selector.label} has no settings to draw a curve over.`
-      : `${metric.name} is the same at every setting.`;
+    const why = selector.kind === "none" ? `${selector.label} has no settings to draw a curve over.`
+      : settings < 2 ? `${selector.label} was studied at one setting.`
+      : !metric.settings ? `${metric.name} is the same at every setting.`
+      : arrays.some((array) => array) ? "" // it is still unpacked
+      : `This page does not have ${metric.name} of ${selector.label} for what is shown.`;
     place.replaceChildren(element("p", {class: "quiet"}, why));
     return;
   }

@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 import pytest
 
+from planted_results import recalls, write_planted
 from report_page import address, choose, expect_address, expected_readout, head_cells, needs_browser
 from report_page import press, readout, report, settled, shown
 from results_maker import EXACT, ffd, write_results
@@ -203,6 +204,24 @@ def test_pointer_and_curve(page, study):
     page.run("document.querySelectorAll('#curve .hit')[2].dispatchEvent(new MouseEvent('click', {bubbles: true}))")
     settled(page)
     expect_address(page, "setting=7")
+
+
+@pytest.mark.parametrize("metric, label, why", [
+    ("recall", "exact", "exact has no settings to draw a curve over."),
+    ("lse", "ffd", "lse is the same at every setting."),
+    ("block_keep_ratio", "quest", "This page does not have block_keep_ratio of quest for what is shown.")])
+def test_why_there_is_no_curve(page, metric, label, why):
+    page.run(f"location.hash = 'metric={metric}&selector={label}&layer=5&head=2'")
+    settled(page)
+    assert page.run("document.getElementById('curve').textContent") == why
+
+
+def test_one_setting_makes_no_curve(page, tmp_path):
+    path = write_planted(tmp_path / "r.h5", {"recall": recalls(3, settings=1), "keep_ratio": recalls(3, settings=1)},
+                         settings=(5,))
+    page.open(report(tmp_path / "r.html", path), "#metric=recall&selector=ffd&layer=1&head=2")
+    settled(page)
+    assert page.run("document.getElementById('curve').textContent") == "ffd was studied at one setting."
 
 
 def test_arrow_keys_move_in_the_map(page):
