@@ -30,6 +30,10 @@ class KernelStudy {
   std::vector<KernelPoint> points(std::string_view experiment) const;
   /// The point of a method without settings, for whatever experiment it was measured.
   std::optional<KernelPoint> baseline(std::string_view method, std::int64_t length, int batch) const;
+  /// The time over the query heads of all sequences of the batch.
+  double milliseconds_per_head(const KernelPoint& point) const {
+    return point.us / (report_.shape.num_query_heads * point.batch) / 1000;
+  }
 
   /// The shortest and the longest of kernel_latency in all benches that were read together, for axes of one range.
   std::pair<std::int64_t, std::int64_t> lengths() const { return lengths_; }

@@ -51,7 +51,7 @@ std::vector<Row> rows_of(const KernelStudy& study) {
     rows.push_back({.point = point,
                     .depth = &*depth,
                     .over_flash = speed_up(point, study.baseline("sdpa_flash", point.length, point.batch)),
-                    .milliseconds = point.us / study.report().shape.num_query_heads / 1000});
+                    .milliseconds = study.milliseconds_per_head(point)});
   }
   std::ranges::stable_sort(rows, {}, [](const Row& r) {
     return std::tuple(r.point.batch, r.point.length, r.point.setting.kind, r.point.setting.value, r.point.rule,

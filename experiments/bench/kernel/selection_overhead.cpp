@@ -61,7 +61,7 @@ std::vector<Row> rows_of(const KernelStudy& study) {
     rows.push_back({.point = point,
                     .rule = &*rule,
                     .topdelta = topdelta_of(points, point),
-                    .milliseconds = point.us / study.report().shape.num_query_heads / 1000});
+                    .milliseconds = study.milliseconds_per_head(point)});
   }
   std::ranges::stable_sort(rows, {}, [](const Row& r) {
     return std::tuple(r.point.batch, r.point.length, r.point.setting.kind == "none", r.point.setting.value, r.rule);

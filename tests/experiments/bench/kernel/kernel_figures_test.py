@@ -452,3 +452,12 @@ def test_odd_values_of_a_sound_file(tmp_path):
     assert not any("nan" in text or "inf" in text for text in texts(report)), texts(report)
     row = read_csv(tmp_path / "out/kernel_latency.csv")[0]
     assert row["floor_ratio"] == row["io_limit"] == "nan"
+
+
+def test_times_of_a_head_are_of_one_sequence(tmp_path):
+    said(write_bench(tmp_path / "b.json", bench(selection(batch=8) + depths(batch=8))), "-o", tmp_path / "out")
+    for name in ("selection_overhead", "quant_depth"):
+        rows = read_csv(tmp_path / f"out/{name}.csv")
+        assert rows
+        for row in rows:
+            same(row, {"batch": 8, "ms_per_head": float(row["us"]) / (8 * HEADS) / 1000})
