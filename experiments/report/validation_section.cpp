@@ -55,7 +55,7 @@ void add_validation_sections(ResultsFiles files, const std::vector<ModelStudy>& 
   const auto next_id = [&] { return ++number == 1 ? std::string("validation") : fmt::format("validation-{}", number); };
   for (const ModelStudy& study : studies) {
     bool any = false;
-    std::size_t judged = 0;
+    std::size_t judged = 0, last_judged = 0;
     for (const PooledSelector& selector : study.selectors()) {
       if (selector.group.kind == SettingKind::none) continue;
       any = true;
@@ -69,6 +69,7 @@ void add_validation_sections(ResultsFiles files, const std::vector<ModelStudy>& 
       if (const std::optional<Judgement> judgement =
               judge_selector(files_with(files, hashed, own.model, own.selector), own, said)) {
         ++judged;
+        last_judged = data.figures.size();
         section = result_section(verdict_result(*judgement), id, data.models.size() > 1, drawing);
         data.findings.push_back(section.findings.front());
       } else {
@@ -79,9 +80,10 @@ void add_validation_sections(ResultsFiles files, const std::vector<ModelStudy>& 
       data.figures.push_back(std::move(section));
     }
     if (const std::string together = together_text(judged, options.guarantee); !together.empty()) {
-      std::string& note = data.figures.back().note;
+      std::string& note = data.figures[last_judged].note;
       note += fmt::format("{}{}", note.empty() ? "" : " ", together);
-      data.findings.push_back({.text = together});
+      data.findings.push_back(
+          {.text = data.models.size() > 1 ? fmt::format("{}: {}", printable(study.model()), together) : together});
     }
     if (!any)
       data.figures.push_back({.id = next_id(),

@@ -5,6 +5,7 @@ import json
 import re
 from pathlib import Path
 
+import h5py
 import pytest
 
 from attest_program import attest, run_attest
@@ -97,6 +98,20 @@ def test_models_are_judged_one_by_one(tmp_path):
         assert f"Validation: ffd on {model}" in shown
         links = re.findall(r'href="(#[^"]*layer=[^"]*)"', shown)
         assert links and all(f"#model={model}&" in link for link in links)
+
+
+def test_verdicts_that_stand_together_are_of_one_model(tmp_path):
+    files = [write_results(tmp_path / f"{m}.h5", [ffd(), ffd("heads", "per_head"), quest(dense_layers=0)], PROMPTS,
+                           model=m, dump=f"{m}.h5", seed=i) for i, m in enumerate("AB")]
+    with h5py.File(files[0], "r+") as file:
+        file["dumps/0/samples/p3/quest/done"][1] = 0
+    arguments = (*files, "-o", tmp_path / "r.html", "--target", "recall>=0.85", "--json")
+    findings = [finding["text"] for finding in json.loads(report(*arguments).stdout)["findings"]]
+    for start in ("A: Each of these 2 verdicts holds", "B: Each of these 3 verdicts holds"):
+        assert len([text for text in findings if text.startswith(start)]) == 1
+    for name, has in (("validation", False), ("validation-2", True), ("validation-3", False), ("validation-6", True)):
+        assert ("Each of these" in section(tmp_path / "r.html", name)) == has, name
+    assert "Not judged: " in section(tmp_path / "r.html", "validation-3")
 
 
 @pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
