@@ -44,7 +44,7 @@ Example:
   attest tasks --model Qwen/Qwen3-8B --selector ffd --delta 1:12:1 --selector quest --budget 256,1024 \
       --tasks kv,mk --context 4K,16K --prompts 24 -o tasks.h5 --dump dump.h5
 
-The format of tasks.h5, and more: experiments/python/attest/tasks/README.md
+attest inspect tasks.h5 shows what it holds.
 )";
 
 /// An option that the script parses.

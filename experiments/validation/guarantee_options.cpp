@@ -16,7 +16,11 @@ void add_guarantee_options(Command& command, GuaranteeOptions& options, Targets 
       "min, max, median, pNN; may be repeated, and all must hold");
   target.one_each_time().takes(text_that_is("a target such as recall.min>=0.999")).type("TARGET");
   const std::size_t first = command.options().size();
-  command.option("--claim", options.guarantee, "What is guaranteed: see 'Guarantees' in analysis/validation/README.md")
+  command
+      .option(
+          "--claim", options.guarantee,
+          "What is guaranteed: of prompts like these, the share that violates (prompts) or the mean deficit (mean); "
+          "or what is seen in these prompts alone (observed)")
       .takes(one_of(names_in(kGuaranteeNames)))
       .shows_default()
       .type("NAME");

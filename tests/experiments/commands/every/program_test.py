@@ -1,4 +1,6 @@
 """The program without a command, with an unknown one, and --version."""
+import pytest
+
 from attest_program import run_attest as attest
 
 
@@ -16,3 +18,8 @@ def test_version_tells_what_it_stands_on():
     result = attest("--version")
     assert result.returncode == 0
     assert [line.split()[0] for line in result.stdout.splitlines()][:5] == ["attest", "LibTorch", "CUDA", "HDF5", "GPU"]
+
+
+@pytest.mark.parametrize("command", ["validate", "report", "tasks"])
+def test_help_needs_no_file_of_the_sources(command):
+    assert ".md" not in attest(command, "--help").stdout
