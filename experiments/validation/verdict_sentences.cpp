@@ -115,7 +115,7 @@ std::string passes_text(const Judgement& judgement) {
   if (parts.empty()) return {};
   // A test of both after the fact is no test of what was picked by them: its level is not alpha.
   return fmt::format("{}{}", join(parts, ", "),
-                     parts.size() > 1 ? "; together, and as targets they take other prompts" : "");
+                     parts.size() > 1 ? "; all hold together; as targets they need new prompts" : "");
 }
 
 std::string beyond_text(const Judgement& judgement) {

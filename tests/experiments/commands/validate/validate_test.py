@@ -302,7 +302,7 @@ def test_what_passes_passes_together(tmp_path):
         found = verdict(path, "--target", "recall.min>=0.95", "--target", "lse_error.max<=0.05")
         line = next(line for line in found["text"].splitlines() if "passes at" in line)
         typed = [part.replace(" ", "") for part in line.split(";")[0].replace("passes at", "").strip().split(", ")]
-        assert line.endswith("; together, and as targets they take other prompts")
+        assert line.endswith("; all hold together; as targets they need new prompts")
         assert len(typed) == 2
         again = verdict(path, *[word for target in typed for word in ("--target", target)])
         assert again["verdict"] == "certified"
