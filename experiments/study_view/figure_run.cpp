@@ -117,11 +117,13 @@ void write_figures(FigureReport& report, const std::filesystem::path& folder, co
     const std::vector<std::string> written = staged.commit();
     std::error_code ignored;
     for (ExperimentMade& made : report.made) {
-      const std::vector<std::string> replaced = files_of_captions(before, made.experiment);
       for (const std::string& file : files_of(made.result, kFigureFormats))
-        if (std::ranges::count(written, file) > 0)
-          made.files.push_back(file);
-        else if (request.replace && std::ranges::count(replaced, file) > 0)  // a picture of what the figure showed
+        if (std::ranges::count(written, file) > 0) made.files.push_back(file);
+      if (!request.replace) continue;
+      // Captions may have been edited: other names are somebody else's.
+      for (const std::string& file : files_of_captions(before, made.experiment))
+        if (file.starts_with(made.experiment) && file.find('/') == std::string::npos &&
+            std::ranges::count(written, file) == 0)
           std::filesystem::remove(folder / file, ignored);
     }
   } catch (const std::system_error& error) {

@@ -246,6 +246,19 @@ def test_captions_of_other_experiments_stay(study):
     assert len(before) > 3 and sections()[0] == "## quality_vs_io" and sorted(sections()) == sorted(before)
 
 
+def test_figures_that_are_not_made_again_are_removed(tmp_path):
+    """The names of some depend on the results."""
+    out = tmp_path / "out"
+    both = write_results(tmp_path / "both.h5", [ffd(), ffd("heads", "per_head"), EXACT])
+    figures(both, "-o", out, "--format", "svg", "--only", "headwise")
+    assert (out / "headwise_per_head.csv").exists()
+    (out / "headwise_mine.csv").write_text("mine")
+    one = write_results(tmp_path / "one.h5", [ffd(), EXACT])
+    figures(one, "-o", out, "--format", "svg", "--only", "headwise", "--force")
+    assert {path.stem for path in out.iterdir()} == {"captions", "headwise_mine", "headwise_table", "headwise_union"}
+    assert "per_head" not in (out / "captions.md").read_text().split("Files:")[-1]
+
+
 def test_the_folder_is_made_whole(study, tmp_path):
     path, out, _ = study
     refused = figures(path, "-o", out, "--format", "svg", expect=5)
