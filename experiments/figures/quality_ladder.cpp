@@ -82,7 +82,7 @@ Table table_of(const std::vector<Point>& points) {
 }
 
 /// The papers' settings, a row for each measure.
-Table default_table(const std::vector<Point>& points) {
+Table papers_table(const std::vector<Point>& points) {
   struct Row {
     const Point* point;
     std::size_t measure;
@@ -218,7 +218,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
          fmt::format(
              "Ladder of quality at the settings of the methods' papers: mean, median, quantiles and worst cell; {}.",
              cells),
-         default_table(points)});
+         papers_table(points)});
   if (!dense.empty()) {
     const std::vector<Point> whole = points_of(study, {}, true);
     points.insert(points.end(), whole.begin(), whole.end());
