@@ -49,7 +49,12 @@ void ResultsFinish::write(const std::string& device, InputGuard& inputs, const N
                                   .ended = utc_time(std::chrono::system_clock::now()),
                                   .input_hashes = inputs.finish(),
                                   .left_out = assembly_.left_out()}));
-  PartialResults::remove_own_files(partial_.folder());
+  // The results are in place, whatever becomes of the folder.
+  try {
+    PartialResults::remove_own_files(partial_.folder());
+  } catch (const Error& error) {
+    return notice(error.what());
+  }
   if (const std::string foreign = PartialResults::foreign_entry(partial_.folder()); !foreign.empty())
     notice(fmt::format("'{}' stays: '{}' in it does not belong to a study", partial_.folder(), printable(foreign)));
 }

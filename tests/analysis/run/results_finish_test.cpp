@@ -41,6 +41,9 @@ class ResultsFinishTest : public ::testing::Test {
   }
   void expect_written() const {
     EXPECT_FALSE(PartialResults::exists(partial_));
+    expect_results();
+  }
+  void expect_results() const {
     const ResultsFile file(run_.options.output);
     const auto recall = file.read(0, 0, 0, "recall", ReadCells::all);
     ASSERT_TRUE(recall);
@@ -49,7 +52,8 @@ class ResultsFinishTest : public ::testing::Test {
 
   const ScratchFolder folder_;
   const std::string partial_ = folder_.file("r.partial");
-  const ResultsFinish::Notice notice_ = [](const std::string&) {};
+  std::string told_;
+  const ResultsFinish::Notice notice_ = [this](const std::string& text) { told_ += text; };
   std::atomic<bool> stop_ = false;
   PreparedStudy run_;
   std::optional<PartialResults> first_, second_;
@@ -88,6 +92,16 @@ TEST_F(ResultsFinishTest, AnotherFillsTheFileIfTheFirstIsGone) {
   for (const UnitKey& unit : run_.plan.units) other.add_to_file(results_of(unit));
   write(other, *second_);
   expect_written();
+}
+
+TEST_F(ResultsFinishTest, AFolderThatCannotBeRemovedIsANotice) {
+  ResultsFinish results(run_, *first_);
+  add_all(results);
+  std::filesystem::rename(partial_, folder_.file("elsewhere"));
+  std::filesystem::create_directory_symlink(folder_.file("elsewhere"), partial_);
+  write(results, *first_);
+  EXPECT_EQ(told_, "'" + partial_ + "' is a link, expected a folder");
+  expect_results();
 }
 
 }  // namespace
