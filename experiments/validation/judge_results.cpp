@@ -7,6 +7,7 @@
 
 #include "analysis/outcomes/answered_prompts.h"
 #include "analysis/run/input_hashes.h"
+#include "analysis/statistics/model_cells.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 #include "experiments/cli/options/grid.h"
@@ -93,7 +94,13 @@ void check_options(const JudgementOptions& options, bool answers) {
   if (options.guarantee.clip && options.guarantee.kind != GuaranteeKind::mean)
     throw UsageError("--clip belongs to --claim mean");
   if (options.extrapolate && !options.for_length) throw UsageError("--extrapolate belongs to --for-length");
-  if (!options.layers.empty()) parse_layers(options.layers);
+  if (!options.layers.empty()) {
+    parse_layers(options.layers);
+    for (const Target& target : targets)
+      if (is_of_model(target.quantity.metric))
+        throw UsageError(
+            fmt::format("--layers: '{}' is of all layers together, of which none is left out", target.quantity.metric));
+  }
   if (!options.candidates.empty())
     for (const auto& [given, option] :
          {std::pair(!options.setting.empty(), "a setting to judge"), std::pair(!options.grid.empty(), "--grid")})

@@ -224,6 +224,8 @@ def test_a_target_of_the_whole_model(tmp_path):
     for per in "layer", "kv_head":
         done = attest("validate", tmp_path / "r.h5", "--target", target, "--per", per, expect=2)
         assert f"--per {per}: 'weighted_error' is of all layers together" in done.stderr
+    done = attest("validate", tmp_path / "r.h5", "--target", target, "--layers", "0", expect=2)
+    assert "--layers: 'weighted_error' is of all layers together, of which none is left out" in done.stderr
     # The heads that make up the worst rows of what is in the way.
     offenders = json.loads(attest("validate", tmp_path / "r.h5", "--target", target, "--json").stdout)["offenders"]
     found = offenders["cells"]
