@@ -152,7 +152,7 @@ int layer_number(const Group& layers, const std::string& name, int num_layers) {
   layers.fail(fmt::format("'{}' is no layer number, expected 0 to {} (num_layers - 1)", name, num_layers - 1));
 }
 
-std::map<int, LayerInfo> read_layers(const Group& group, int num_layers, Axes& axes) {
+std::map<int, LayerInfo> read_layers(const Group& group, int num_layers, const Axes& axes) {
   std::map<int, LayerInfo> result;
   const Group layers = group.group("layers");
   for (const std::string& name : layers.names()) {
@@ -160,7 +160,8 @@ std::map<int, LayerInfo> read_layers(const Group& group, int num_layers, Axes& a
     Node node = layers.open(name);
     if (!looks_like_number && !node.is_group()) continue;
     const int number = layer_number(layers, name, num_layers);
-    read_fields(Group(std::move(node)), result[number], axes);
+    Axes of_layer = axes;
+    read_fields(Group(std::move(node)), result[number], of_layer);
   }
   if (result.empty()) layers.fail("has no layer, expected at least one");
   return result;

@@ -282,6 +282,32 @@ TEST_F(DumpWriterTest, GradientsOfALayerAreReadBack) {
   EXPECT_THAT(reader.read_array<std::int32_t>(0, "answer_token"), ::testing::ElementsAre(7, 8, 9));
 }
 
+TEST_F(DumpWriterTest, LayersHaveScalesOfTheirOwn) {
+  const std::vector<std::byte> values(40 * 6 * 8 * 4);
+  SampleInfo sample = small_samples()[0];
+  sample.layers = {0, 1};
+  const std::vector<std::vector<double>> scales{{0.5, 1}, {0, 0.25, 1}};
+  std::vector<float> gradient(3 * 3 * 6 * 5);
+  std::iota(gradient.begin(), gradient.end(), 0.0f);
+  DumpWriter writer(path_, small_header());
+  writer.begin_sample(sample);
+  for (const int layer : sample.layers) {
+    const std::vector<double>& own = scales[static_cast<std::size_t>(layer)];
+    writer.begin_layer(layer, {});
+    writer.write_array<float>("output_gradient", std::span(gradient).first(own.size() * 90), ElementType::float16, own);
+    writer.write_q(0, 3, values.data());
+    for (int head = 0; head < 2; ++head) {
+      writer.write_k(head, 0, 40, values.data());
+      writer.write_v(head, 0, 40, values.data());
+    }
+  }
+  writer.finish();
+  const DumpReader reader(path_);
+  for (const int layer : sample.layers)
+    EXPECT_EQ(reader.layer_info(0, layer).gradient_scales, scales[static_cast<std::size_t>(layer)]);
+  EXPECT_EQ(reader.read_array<float>(0, 1, "output_gradient"), gradient);
+}
+
 TEST_F(DumpWriterTest, InsistsOnItsOrderOfCalls) {
   const std::vector<std::byte> values(40 * 6 * 8 * 4);
   DumpWriter writer(path_, small_header());
