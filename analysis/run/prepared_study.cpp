@@ -133,12 +133,12 @@ void PreparedStudy::give_back(LayerStudy& computed) {
   starting_.wait();
   const std::lock_guard lock(ending_mutex_);
   const auto place = std::ranges::find(devices_, &computed) - devices_.begin();
+  LayerStudy* const ended = starts_[static_cast<std::size_t>(place)].study.release();
   try {
-    ending_.emplace_back(
-        [](std::unique_ptr<LayerStudy> study) {
-          if (study->end_device()) std::ignore = study.release();
-        },
-        std::move(starts_[static_cast<std::size_t>(place)].study));
+    ending_.emplace_back([ended] {
+      std::unique_ptr<LayerStudy> study(ended);
+      if (study->end_device()) std::ignore = study.release();
+    });
   } catch (const std::system_error&) {  // no further thread can be started: the end of the process gives it back
   }
 }

@@ -75,9 +75,11 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
   StudyTally tally(observer, plan.units.size());
   FirstError error;
   const auto run_pipeline = [&](std::size_t place) {
+    std::string who;
     try {
       if (options.await_device) options.await_device(place);
       LayerStudy& layer_study = *layer_studies[place];
+      if (several) who = layer_study.device();
       if (--starting == 0) observer.started(devices_text(layer_studies));
       const int layers = layers_at_once(plan, dumps, layer_study, layer_studies.size());
       std::optional<LayerHandover> handover(std::in_place, layers, [&] {
@@ -97,8 +99,7 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
       if (options.computed) options.computed(layer_study);
       runner.store_all();
     } catch (...) {
-      const LayerStudy* const failed = layer_studies[place];
-      error.set_current(several && failed != nullptr ? failed->device() : "");
+      error.set_current(who);
     }
   };
   {

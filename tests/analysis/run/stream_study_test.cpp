@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <mutex>
@@ -276,6 +278,31 @@ TEST_F(StreamStudyTest, EndsWhenAnotherProcessHasFinishedTheStudy) {
   PartialResults::discard(folder_.file("other"));
   run(late, partial);
   EXPECT_TRUE(late.layers.empty());
+}
+
+/// Another thread may end it from then on.
+TEST_F(StreamStudyTest, ALayerStudyIsNotAskedAfterItHasComputed) {
+  struct GivenBack : EchoStudy {
+    std::string device() const override { return given_back ? "given back" : "echo"; }
+    std::atomic<bool> given_back = false;
+  };
+  std::array<GivenBack, 2> studies;
+  LayerStudy* const all[] = {studies.data(), &studies[1]};
+  std::atomic<int> computed = 0;
+  StreamOptions options;
+  options.storing_threads = 4;  // room for all units
+  options.computed = [&](LayerStudy& study) {
+    dynamic_cast<GivenBack&>(study).given_back = true;
+    ++computed;
+  };
+  options.sink = [&](const UnitKey&, const LayerResults&, UnitOrigin) {
+    for (int tries = 0; computed < 2 && tries < 10000; ++tries)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    throw DeviceError("of the device");
+  };
+  PartialResults partial(folder_.file("partial"), PartialResults::Start::fresh, kStudy);
+  EXPECT_EQ(message_of<DeviceError>([&] { run(all, partial, options); }), "echo: of the device");
+  EXPECT_EQ(computed, 2);
 }
 
 /// The caller keeps what is finished, by the number that was reported.
