@@ -212,6 +212,7 @@ bool FolderMember::make_lock(const std::string& path) {
 bool FolderMember::is_dead(const std::string& path, const std::optional<FolderProcess>& process) {
   const Clock::time_point now = Clock::now();
   std::unique_lock lock(mutex_);
+  if (process) watched_.erase(path);  // the lock can be read again
   Watched& watched = watched_[process ? process->token : path];
   if (watched.looked != Clock::time_point() && now - watched.looked < kLook) return watched.dead;
   watched.looked = now;

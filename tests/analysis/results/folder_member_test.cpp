@@ -159,6 +159,19 @@ TEST_F(FolderMemberTest, ALockThatCannotBeReadIsFreeAfterTheSilence) {
   }
 }
 
+TEST_F(FolderMemberTest, ALockThatWasReadInTheMeantimeIsNotFreeAtOnce) {
+  FolderMember own(path_, kSilence), other(path_, kSilence);
+  folder_.write("p/lock-a", "x");
+  EXPECT_FALSE(own.try_lock("a"));
+  std::filesystem::remove(path_ + "/lock-a");
+  EXPECT_TRUE(other.try_lock("a"));
+  EXPECT_FALSE(own.try_lock("a"));
+  std::this_thread::sleep_for(2 * kSilence);
+  std::filesystem::remove(path_ + "/lock-a");
+  folder_.write("p/lock-a", "x");
+  EXPECT_FALSE(own.try_lock("a"));
+}
+
 TEST_F(FolderMemberTest, StartingOverWaitsUntilItIsClearThatNobodyIsAtWork) {
   std::atomic<bool> stop{false};
   std::vector<std::string> notices;
