@@ -85,6 +85,7 @@ Offenders find_offenders(const PromptSet& set, std::span<const Target> targets, 
       for (std::int64_t n = 0; n < cells->num_queries; ++n)
         for (std::int64_t h = 0; h < cells->num_heads; ++h) {
           const std::span<const float> cell = cells->cell(cells->rows[y], n, h);
+          // Where layers differ in their settings, each prompt has all layers: units_of() refuses others.
           const std::size_t setting = settings[y][static_cast<std::size_t>(h)];
           if (setting == kDense) continue;
           const auto stored = static_cast<double>(cell[cell.size() == 1 ? 0 : setting]);

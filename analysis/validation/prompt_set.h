@@ -22,8 +22,10 @@ struct Prompt {
   std::size_t dump = 0, sample = 0, selector = 0;  ///< in the file's study
   std::string name, task;
   std::int64_t num_tokens = 0;
-  std::string origin;             ///< content hash of the dump, else its path; of answers alone their file
-  std::vector<std::size_t> rows;  ///< indices of the layers in scope among those of the sample, [PromptSet::layers]
+  std::string origin;  ///< content hash of the dump, else its path; of answers alone their file
+  /// Indices of the layers in scope among those of the sample; fewer than PromptSet::layers where the prompt was not
+  /// studied in all of them.
+  std::vector<std::size_t> rows;
   /// Where the cells of PromptSet::candidates are in the file; empty: the settings are those of `selector`.
   std::vector<LabelledSetting> columns = {};
   /// [setting of the grid] 1 right, 0 wrong, NaN if it does not count (dense attention answers wrong, or no answer).
