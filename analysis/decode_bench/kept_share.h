@@ -6,17 +6,18 @@
 
 #include "analysis/decode_bench/decode_check.h"
 #include "analysis/decode_bench/kernel_session.h"
+#include "kernels/decode/base/ffd_shape.h"
 
 namespace attest {
 
 /// Sizes of one (sequence, KV head), and how many there are.
 struct KeptSubBlocks {
   std::int64_t pairs = 0, length = 0;
-  int sub_block = 128;
+  int sub_block = kFfdBlock;
 
-  std::int64_t blocks() const { return length / 128; }
-  std::int64_t sub_blocks() const { return blocks() * (128 / sub_block); }
-  std::int64_t tail() const { return length % 128; }
+  std::int64_t blocks() const { return length / kFfdBlock; }
+  std::int64_t sub_blocks() const { return blocks() * (kFfdBlock / sub_block); }
+  std::int64_t tail() const { return length % kFfdBlock; }
   /// Kept sub-blocks of all pairs at which `share` of the tokens is kept, the tail included; rounded.
   std::int64_t count_for(double share) const;
   /// Share of the tokens, of `kept` sub-blocks of all pairs.
