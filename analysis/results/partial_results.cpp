@@ -180,7 +180,10 @@ void PartialResults::remove_own_files(const std::string& folder) {
   refuse_link(folder);
   std::error_code error;
   // The study file goes first: without it nobody takes the other files over, so this process may die at any point.
-  fs::remove(fs::path(folder) / kStudyFile, error);
+  const fs::path study = fs::path(folder) / kStudyFile;
+  fs::remove(study, error);
+  if (error && exists(folder))
+    throw OutputError(fmt::format("cannot remove '{}': {}", study.string(), error.message()));
   // A network file system may list a folder as it was some seconds ago, until files in it are removed.
   for (int tries = 0; tries < kRemovingTries && !exists(folder); ++tries) {
     const std::vector<fs::path> entries = own_files(folder);

@@ -310,6 +310,14 @@ TEST(PartialResults, DiscardRemovesOnlyItsOwn) {
   PartialResults::discard(path);  // no error if there is no folder
 }
 
+TEST(PartialResults, DiscardSaysWhyTheStudyFileStays) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("r.partial"), file = path + "/study.json";
+  std::filesystem::create_directories(file + "/inside");
+  EXPECT_EQ(message_of<OutputError>([&] { PartialResults::discard(path); }),
+            "cannot remove '" + file + "': Directory not empty");
+}
+
 TEST(PartialResults, CannotBeMade) {
   const ScratchFolder folder;
   const std::string path = folder.file("no/such/r.partial");
