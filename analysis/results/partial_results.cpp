@@ -114,7 +114,7 @@ void remove_leftovers(const std::string& folder) {
 }
 
 /// Empty if the folder is missing.
-std::unique_ptr<FolderMember> join(const std::string& folder) {
+std::unique_ptr<FolderMember> joined(const std::string& folder) {
   try {
     return std::make_unique<FolderMember>(folder);
   } catch (const OutputError&) {
@@ -214,7 +214,7 @@ PartialResults::PartialResults(const std::string& folder, Start start, const std
       member_.reset();
       fs::create_directory(folder_, error);
       if (error) throw OutputError(fmt::format("cannot make the folder '{}': {}", folder_, error.message()));
-      member_ = join(folder_);
+      member_ = joined(folder_);
     } while (!member_ || !begin_or_join(start, study_json));
   } catch (...) {
     member_.reset();

@@ -79,7 +79,7 @@ struct GroupData {
 };
 
 /// The data sets of a sample.
-struct SampleData {
+struct SampleDatasets {
   const StudyDump* dump;
   const StudySample* sample;
   GroupData scores;
@@ -98,7 +98,7 @@ struct ResultsWriter::State {
   std::mutex structure;                   ///< of the data sets below, and `syncing`
   std::atomic<std::size_t> unsynced = 0;  ///< bytes written since the last start_sync()
   std::future<void> syncing;
-  std::vector<std::map<std::string, SampleData, std::less<>>> data;  ///< per dump, by the sample's name
+  std::vector<std::map<std::string, SampleDatasets, std::less<>>> data;  ///< per dump, by the sample's name
 
   Handle group(const Handle& at, const std::string& name) const {
     return file.create_group(at, name, hdf5::LinkOrder::by_creation);
@@ -145,12 +145,12 @@ struct ResultsWriter::State {
     if (!dump.engine.empty()) file.write_attribute(at, "engine", dump.engine);
     if (!dump.kv_cache.empty()) file.write_attribute(at, "kv_cache", dump.kv_cache);
     const Handle samples = group(at, "samples");
-    std::map<std::string, SampleData, std::less<>>& created = data.emplace_back();
+    std::map<std::string, SampleDatasets, std::less<>>& created = data.emplace_back();
     for (const StudySample& sample : dump.samples)
       created.emplace(sample.name, create_sample(group(samples, sample.name), dump, sample));
   }
-  SampleData create_sample(const Handle& at, const StudyDump& dump, const StudySample& sample) const {
-    SampleData created{.dump = &dump, .sample = &sample, .scores = {}, .selectors = {}, .dense = {}, .done = {}};
+  SampleDatasets create_sample(const Handle& at, const StudyDump& dump, const StudySample& sample) const {
+    SampleDatasets created{.dump = &dump, .sample = &sample, .scores = {}, .selectors = {}, .dense = {}, .done = {}};
     file.write_attribute(at, "task", sample.task);
     file.write_attribute(at, "num_tokens", sample.num_tokens);
     for (const auto& [name, text] : sample.attributes) file.write_attribute(at, name.c_str(), text);
@@ -197,7 +197,7 @@ struct ResultsWriter::State {
   }
 
   /// Creates the data sets of `metrics` that the group does not have yet.
-  void create_missing(GroupData& group, const SampleData& of, const StudySelector* selector,
+  void create_missing(GroupData& group, const SampleDatasets& of, const StudySelector* selector,
                       const std::vector<MetricValues>& metrics) const {
     std::optional<Handle> at;
     for (const MetricValues& metric : metrics) {
@@ -211,7 +211,7 @@ struct ResultsWriter::State {
   }
 
   /// Of a selector, or of the exact scores if `selector` is null.
-  Handle open_group(const SampleData& of, const StudySelector* selector) const {
+  Handle open_group(const SampleDatasets& of, const StudySelector* selector) const {
     return file.open(file.root(), fmt::format("dumps/{}/samples/{}/{}", of.dump - study.dumps.data(), of.sample->name,
                                               selector != nullptr ? selector->label : kScoresGroup));
   }
@@ -252,7 +252,7 @@ struct ResultsWriter::State {
     const auto found = data.at(static_cast<std::size_t>(results.dump)).find(results.sample);
     if (found == data[static_cast<std::size_t>(results.dump)].end())
       throw std::logic_error("no sample '" + results.sample + "' in the study");
-    SampleData& of = found->second;
+    SampleDatasets& of = found->second;
     const auto layer = std::ranges::find(of.sample->layers, results.layer);
     if (layer == of.sample->layers.end())
       throw std::logic_error(fmt::format("no layer {} in the study", results.layer));
@@ -260,7 +260,7 @@ struct ResultsWriter::State {
     if (results.selectors.size() != study.selectors.size()) throw std::logic_error("selectors missing from a layer");
     write(of, static_cast<std::size_t>(layer - of.sample->layers.begin()), results);
   }
-  void write(SampleData& of, std::size_t y, const LayerResults& results) {
+  void write(SampleDatasets& of, std::size_t y, const LayerResults& results) {
     static constexpr std::byte kFlags[] = {std::byte{0}, std::byte{1}};
     const auto flag = [](bool value) { return std::span(kFlags).subspan(value ? 1 : 0, 1); };
     Rows rows;
@@ -281,7 +281,7 @@ struct ResultsWriter::State {
   }
 
   /// Adds the layer to a metric of the whole model, and writes that once it has all layers.
-  void sum_over_layers(const ModelMetric& metric, SampleData& of, std::size_t i, std::size_t y,
+  void sum_over_layers(const ModelMetric& metric, SampleDatasets& of, std::size_t i, std::size_t y,
                        const std::vector<MetricValues>& metrics) {
     const auto found = std::ranges::find(metrics, metric.of_heads, &MetricValues::name);
     const std::vector<float>& margin = of.sample->margin;
