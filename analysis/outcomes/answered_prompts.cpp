@@ -51,8 +51,7 @@ StudySelector selector_of(const TasksFile& file, const std::string& label) {
     selector.options_json = run.options_json;
     selector.kind = run.kind;
     selector.grid.push_back(run.setting);
-    selector.setting_labels.push_back(
-        run.kind == SettingKind::none ? "" : fmt::format("{:g}{}", run.setting.value, run.setting.percent ? "%" : ""));
+    selector.setting_labels.push_back(run.kind == SettingKind::none ? "" : run.typed);
   }
   return selector;
 }

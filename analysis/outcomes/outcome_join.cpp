@@ -175,9 +175,8 @@ class Joiner {
         seen_.try_emplace({file.model, name, run.label, key_of(run.kind, run.setting)}, file.path);
     if (is_new) return;
     throw InputError(printable(fmt::format(
-        "{} and {} both hold an answer to prompt '{}' of model '{}' under label '{}' at {} {:g}{}; give one of them",
-        before->second, file.path, name, file.model, run.label, name_of(run.kind), run.setting.value,
-        run.setting.percent ? "%" : "")));
+        "{} and {} both hold an answer to prompt '{}' of model '{}' under label '{}' at {} {}; give one of them",
+        before->second, file.path, name, file.model, run.label, name_of(run.kind), run.typed)));
   }
 
   /// Names what each side has, so that the difference is seen.

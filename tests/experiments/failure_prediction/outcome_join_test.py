@@ -123,7 +123,9 @@ def test_an_answer_twice_is_refused(tmp_path):
     bad, failed = planted(20)
     results, tasks = write_results(tmp_path / "r.h5", bad), write_tasks(tmp_path / "t.h5", failed)
     copy = shutil.copy(tasks, tmp_path / "u.h5")
-    assert (f"{tasks} and {copy} both hold an answer to prompt 'p000' of model 'tiny' under label 'ffd' at delta 1; "
+    with h5py.File(copy, "r+") as file:
+        file["runs/setting_label"][1] = "1.0"
+    assert (f"{tasks} and {copy} both hold an answer to prompt 'p000' of model 'tiny' under label 'ffd' at delta 1.0; "
             "give one of them") in refusal(results, tasks, copy, tmp_path / "out")
     other = write_results(tmp_path / "s.h5", bad, dump="again.h5")
     sentence = refusal(results, other, tasks, tmp_path / "out")

@@ -26,6 +26,13 @@ def test_answers_alone(tmp_path):
     assert "  costs        keeps 100 % of the tokens\n" in found["text"] and "passes at" not in found["text"]
 
 
+def test_settings_are_named_as_they_were_typed(tmp_path):
+    settings = ["1048576", "1048577", "12.5%"]
+    write_tasks(tmp_path / "t.h5", answers(40, [0, 0, 9]), selectors={"quest": ("quest", "budget", settings, {})})
+    text = verdict(tmp_path / "t.h5", expect=0)["text"]
+    assert "certified: budget 1048576 of quest" in text
+
+
 def test_prompts_that_dense_attention_fails_do_not_count(tmp_path):
     dense = np.ones(40, bool)
     dense[5:17] = False
