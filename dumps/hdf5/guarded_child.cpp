@@ -15,6 +15,7 @@
 #include <cstring>
 #include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 
@@ -167,6 +168,8 @@ void run_without_child(const std::string& file, const ChildLimits& limits,
     throw;
   } catch (const std::bad_alloc&) {
     throw InputError(fmt::format("{}: claims more memory than a file of this size can need", file));
+  } catch (const std::logic_error&) {  // a fault of the reader, which fuzzing is to find
+    throw;
   } catch (const std::exception& error) {
     throw InputError(error.what());
   }

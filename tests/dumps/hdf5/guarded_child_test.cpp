@@ -312,5 +312,16 @@ TEST(GuardedChildTest, AChildThatIsKilledIsNoDamage) {
             "a.h5: /: the process that reads it was killed, probably for want of memory");
 }
 
+TEST(GuardedChildTest, WithoutAChildAFaultOfTheReaderIsNoDamage) {
+  make_no_guarded_children();
+  const auto read = [](const auto& error) {
+    run_in_guarded_child(
+        "a.h5", kLimits, [&](ChildOutput&) { throw error; }, [](ChildInput&) {});
+  };
+  EXPECT_THROW(read(std::logic_error("a fault")), std::logic_error);
+  EXPECT_THROW(read(std::runtime_error("damaged")), InputError);
+  make_no_guarded_children(false);
+}
+
 }  // namespace
 }  // namespace attest
