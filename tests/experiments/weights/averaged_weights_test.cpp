@@ -38,14 +38,14 @@ TEST(AveragedWeights, TheHeaviestHeadsComeFirstAndEqualOnesInTheOrderOfLayers) {
   const DumpInfo model = model_of();
   EXPECT_EQ(heaviest_text(weights_of(model)),
             "layer  head  weight  of all\n"
-            "2      0          6   25.0%\n"
-            "2      2          5   20.8%\n"
-            "0      3          4   16.7%\n"
-            "2      3          4   16.7%\n"
-            "0      1          3   12.5%\n"
-            "0      0          2    8.3%\n"
-            "0      2          0    0.0%\n"
-            "2      1          0    0.0%\n");
+            "    2     0       6   25.0%\n"
+            "    2     2       5   20.8%\n"
+            "    0     3       4   16.7%\n"
+            "    2     3       4   16.7%\n"
+            "    0     1       3   12.5%\n"
+            "    0     0       2    8.3%\n"
+            "    0     2       0    0.0%\n"
+            "    2     1       0    0.0%\n");
   AveragedWeights zero{.model = &model, .prompts = 1};
   for (int layer = 0; layer < 3; ++layer) zero.layers[layer].add({0, 0, 0, 0});
   const std::string text = heaviest_text(zero);
