@@ -213,9 +213,12 @@ bool FolderMember::is_dead(const std::string& path, const std::optional<FolderPr
   const Clock::time_point now = Clock::now();
   std::unique_lock lock(mutex_);
   if (process) watched_.erase(path);  // the lock can be read again
-  Watched& watched = watched_[process ? process->token : path];
-  if (watched.looked != Clock::time_point() && now - watched.looked < kLook) return watched.dead;
-  watched.looked = now;
+  const std::string& key = process ? process->token : path;
+  {
+    Watched& watched = watched_[key];
+    if (watched.looked != Clock::time_point() && now - watched.looked < kLook) return watched.dead;
+    watched.looked = now;
+  }
   lock.unlock();
   std::string heartbeat = "unreadable";
   bool ended = false;
@@ -226,6 +229,7 @@ bool FolderMember::is_dead(const std::string& path, const std::optional<FolderPr
     ended = (!current && !may_exist(file)) || (process->identity.on_this_machine() && !process->identity.alive());
   }
   lock.lock();
+  Watched& watched = watched_[key];  // another thread may have erased it
   // From the end of this look to the beginning of the next: a look that takes long makes nobody dead.
   if (heartbeat != watched.heartbeat) watched.since = Clock::now();
   watched.heartbeat = std::move(heartbeat);
