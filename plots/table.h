@@ -19,7 +19,7 @@ struct Column {
   std::string name;  ///< in the csv: lower case, words joined by '_'
   Kind kind = Kind::number;
   std::string heading = {};             ///< in a printed table, with unit; empty: the name
-  int decimals = 3;                     ///< in a printed table; the csv has ten digits
+  int decimals = 3;                     ///< in a printed table; the csv has ten digits, and all of a whole number
   std::vector<std::string> texts = {};  ///< [rows] of a text column
   std::vector<double> numbers = {};     ///< [rows] of a number column
 };
@@ -68,7 +68,7 @@ Table make_table(const std::vector<Row>& rows, const std::vector<ColumnOf<Row>>&
 
 /// How a number is written, also one that is not defined or infinite.
 enum class NumberStyle {
-  csv,      ///< ten significant digits; "nan", "inf"
+  csv,      ///< ten significant digits, all of a whole number; "nan", "inf"
   printed,  ///< the column's decimals; "-", "inf"
   page,     ///< the column's decimals, six significant digits where it has no heading; "–", "∞"
 };

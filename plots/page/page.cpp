@@ -1,4 +1,4 @@
-// Writes findings, tables, figures and the manifest as HTML.
+// Writes findings, tables, figures and folded texts as HTML.
 #include "plots/page/page.h"
 
 #include <fmt/core.h>
