@@ -30,8 +30,11 @@ std::string format_words(const std::vector<std::string>& formats) {
 void write_figure_source(const Figure& figure, const PageStyle& page, const std::filesystem::path& folder) {
   std::ostringstream csv;
   write_csv(figure.data, csv, [](const std::string& column, const std::string& text) {
-    // gnuplot ends a row at a line break, quoted or not.
-    return column == kCurveColumn ? CurveName(text).text() : on_one_line(text);
+    if (column == kCurveColumn) return CurveName(text).text();
+    // gnuplot ends a row at a line break, quoted or not, and does not read a doubled double quote as one.
+    std::string cell = on_one_line(text);
+    std::ranges::replace(cell, '"', '\'');
+    return cell;
   });
   write_text_file(folder / (figure.name + ".csv"), csv.str());
   write_text_file(folder / (figure.name + ".gp"), gnuplot_script(figure, page).text());

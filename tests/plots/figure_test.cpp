@@ -141,6 +141,17 @@ TEST_F(FigureTest, WritesTheDataThatTheScriptReads) {
   EXPECT_THROW(write_figure_source(figure, {}, folder_ / "missing"), std::system_error);
 }
 
+TEST_F(FigureTest, TextBeforeTheNumbersHasNoDoubleQuotes) {
+  Figure figure = example();
+  figure.data = Table({{.name = kCurveColumn, .kind = Column::Kind::text},
+                       {.name = "label", .kind = Column::Kind::text},
+                       {.name = "io"}});
+  figure.data.add_row({"one", "a\"b,c", 0.5});
+  figure.panels.clear();
+  write_figure_source(figure, {}, folder_);
+  EXPECT_EQ(content("f.csv"), "curve,label,io\none,\"a'b,c\",0.5\n");
+}
+
 TEST_F(FigureTest, GnuplotDrawsEveryFormatWithoutComplaint) {
   write_figure_source(example(), {}, folder_);
   const GnuplotRun run = draw_figure(example(), folder_, kFigureFormats);
