@@ -1,5 +1,6 @@
 // template: a minimal selector that has every part. To write your own, copy this file, fill in the four places marked
-// (1) to (4), and add its name to the list in registry.cpp. This file is compiled and tested, but not listed.
+// (1) to (4), rename template_info at its end, and add the name to the list in registry.cpp (README.md). This file is
+// compiled and tested, but not listed.
 //
 // The head of the file states the method: symbols as in README.md, formula, source, bytes.
 //   s^_j = scale * |q| |k_j|, the Cauchy-Schwarz bound of the score
