@@ -1,4 +1,5 @@
 """Memory of torch.ops.attest.attend: a KV head at a time as float32, and no other copy of keys and values."""
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ print(status("VmHWM") - before)
 @pytest.mark.parametrize("selector, setting", [("exact", 0), ("streaming_llm", 1024), ("quest", 1024)])
 def test_only_a_kv_head_is_copied(dtype, most, selector, setting):
     done = subprocess.run([sys.executable, "-c", SCRIPT, dtype, selector, str(setting)], capture_output=True, text=True,
-                          cwd=Path(__file__).parent)
+                          cwd=Path(__file__).parent, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
     if "clear_refs" in done.stderr:
         pytest.skip("this system does not measure peaks")
     assert done.returncode == 0, done.stderr
