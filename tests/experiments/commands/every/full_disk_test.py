@@ -108,7 +108,7 @@ def test_an_input_of_another_user(open_folder):
     folder = open_folder
     for name in "d.h5", "made.h5":
         (folder / name).chmod(0o600)
-    for arguments in ["inspect", "d.h5"], ["run", "d.h5", "-o", "/tmp/x.h5"], ["table", "made.h5"], [
-        "figures", "made.h5", "-o", "/tmp/x"]:
+    for arguments in ["inspect", "d.h5"], ["run", "d.h5", "-o", "x.h5"], ["table", "made.h5"], [
+        "figures", "made.h5", "-o", "x"]:
         done = run_attest(*arguments, cwd=folder, user=65534)
         assert done.returncode == 4 and "Permission denied" in done.stderr and done.stderr.count("\n") == 1, done.stderr
