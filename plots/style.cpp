@@ -14,6 +14,10 @@ constexpr std::array kFilledPoints = {7, 5, 9, 13, 11, 15, 3};
 constexpr std::array kHollowPoints = {6, 4, 8, 12, 10, 14, 1};
 static_assert(kFilledPoints.size() == kColours.size() && kHollowPoints.size() == kColours.size());
 
+/// Each round of colours has the markers one further: a curve of a single point, which shows no dashes, is not taken
+/// for that of the same colour in another round.
+std::size_t marker_of(std::size_t index) { return (index + index / kColours.size()) % kColours.size(); }
+
 }  // namespace
 
 PageStyle page_style(const std::string& name) {
@@ -33,13 +37,13 @@ LineStyle line_style(std::size_t index) {
   static const std::array<Gnuplot, 4> kDashes = {"solid", "(8,3)", "(2,2)", "(8,3,2,3)"};
   return {.colour = kColours[index % kColours.size()],
           .dash = kDashes[index / kColours.size() % kDashes.size()],
-          .point_type = kFilledPoints[index % kFilledPoints.size()]};
+          .point_type = kFilledPoints[marker_of(index)]};
 }
 
 LineStyle oracle_style(std::size_t index) {
   return {.colour = kColours[index % kColours.size()],
           .dash = "(1,2)",
-          .point_type = kHollowPoints[index % kHollowPoints.size()],
+          .point_type = kHollowPoints[marker_of(index)],
           .line_width = 0.8};
 }
 

@@ -38,6 +38,14 @@ TEST(Style, AnyTwoDifferInGrey) {
           << i << " and " << j << " look alike";
 }
 
+TEST(Style, SinglePointsDifferInColourOrMarker) {
+  for (const auto style : {line_style, oracle_style}) {
+    std::set<std::pair<std::string, int>> seen;
+    for (std::size_t i = 0; i < kManyCurves; ++i)
+      EXPECT_TRUE(seen.insert({style(i).colour, style(i).point_type}).second) << "style " << i << " repeats";
+  }
+}
+
 TEST(Style, TheOraclesOfOneRoundOfColoursDifferInGrey) {
   for (std::size_t i = 0; i < 7; ++i)
     for (std::size_t j = 0; j < i; ++j) EXPECT_NE(oracle_style(i).point_type, oracle_style(j).point_type);
