@@ -2,15 +2,15 @@
 
     tests/unity_groups.py FOLDER SOURCE...    (paths relative to FOLDER)
 
-Most of the time of a test goes into the headers of GoogleTest and of the library. Sources of a folder share them, up to
-six, if no name in their anonymous namespaces is another's: these stand at the beginning of a line.
+Most of the time of a test goes into the headers of GoogleTest and of the library. Up to eight sources share them, if no
+name in their anonymous namespaces is another's: these stand at the beginning of a line.
 """
 import collections
 import pathlib
 import re
 import sys
 
-MOST = 6
+MOST = 8
 NAMES = re.compile(
     r"^(?:template <[^\n]*> ?\n?)?(?:(?:struct|class|enum class|enum) (?P<type>\w+)|using (?P<alias>\w+) =|"
     r"TEST(?:_[FP])?\((?P<test>\w+, \w+)\)|"
@@ -27,21 +27,20 @@ def names_of(path):
 
 
 def main(folder, sources):
-    groups = collections.defaultdict(list)  # subfolder -> [(names, sources)]
+    groups = []  # (kind, names, sources); *.cu of a subfolder stay by themselves: a kernel of theirs takes long
     for source in sorted(sources):
         path = pathlib.PurePath(source)
-        subfolder, names = f"{path.parent}{path.suffix.removeprefix('.cpp')}", names_of(pathlib.Path(folder, source))
-        for known, members in groups[subfolder]:
-            if len(members) < MOST and not known & names:
+        kind, names = str(path.parent) if path.suffix == ".cu" else "", names_of(pathlib.Path(folder, source))
+        for known_kind, known, members in groups:
+            if known_kind == kind and len(members) < MOST and not known & names:
                 known |= names
                 members.append(source)
                 break
         else:
-            groups[subfolder].append((names, [source]))
-    for subfolder, found in groups.items():
-        for number, (_, members) in enumerate(found):
-            for source in members:
-                print(f"{subfolder.replace('/', '_').replace('.', '')}_{number} {source}")
+            groups.append((kind, names, [source]))
+    for number, (kind, _, members) in enumerate(groups):
+        for source in members:
+            print(f"{kind.replace('/', '_')}{'_cu_' if kind else ''}{number} {source}")
 
 
 if __name__ == "__main__":
