@@ -13,7 +13,11 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 SampleCells cells_of(const std::string& sample, std::vector<float> values) {
-  SampleCells cells{.sample = sample, .layers = {0}, .num_queries = std::ssize(values), .num_heads = 1};
+  SampleCells cells;
+  cells.sample = sample;
+  cells.layers = {0};
+  cells.num_queries = std::ssize(values);
+  cells.num_heads = 1;
   cells.values = std::move(values);
   cells.range = {.min = -10, .max = 10};
   return cells;

@@ -51,7 +51,12 @@ TEST_F(TestingOrder, FilesStandAsGivenAndTheirPromptsAreShuffled) {
 /// Of prompts whose tasks and lengths are given.
 PromptSet set_of(const std::vector<std::pair<std::string, std::int64_t>>& prompts) {
   PromptSet set;
-  for (const auto& [task, tokens] : prompts) set.prompts.push_back({.name = "p", .task = task, .num_tokens = tokens});
+  for (const auto& [task, tokens] : prompts) {
+    Prompt& prompt = set.prompts.emplace_back();
+    prompt.name = "p";
+    prompt.task = task;
+    prompt.num_tokens = tokens;
+  }
   return set;
 }
 
