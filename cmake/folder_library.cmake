@@ -24,6 +24,11 @@
 include(precompile)
 include(unite_sources)
 set(cuda_host "(^|/)cuda_[^/]*\\.cpp$|_cuda\\.cpp$|(^|/)device/[^/]*\\.cpp$")
+function(make_position_independent target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-semantic-interposition>) # still inlined
+endfunction()
+
 function(folder_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "POSITION_INDEPENDENT" "HEADERS_OF" "NUMERICAL;PLAIN;UNFUSED;ALONE;ELSEWHERE")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cpp)

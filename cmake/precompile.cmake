@@ -14,11 +14,6 @@ function(precompile target header)
   endif()
 endfunction()
 
-function(make_position_independent target)
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-semantic-interposition>) # still inlined
-endfunction()
-
 # numerical_options(OPTIONS TARGET): the options of TARGET's sources that compute, with standard headers precompiled for
 # them, and the file that they depend on in OPTIONS_headers. A target of CMake has headers for one set of options, so
 # that those for -O3 are of a target of their own; one for position-independent code, and one for other.

@@ -5,7 +5,6 @@
 Most of the time of a test goes into the headers of GoogleTest and of the library. Up to eight sources share them, if no
 name in their anonymous namespaces is another's: these stand at the beginning of a line.
 """
-import collections
 import pathlib
 import re
 import sys

@@ -42,7 +42,7 @@ def read_headers(entry):
     "tests/CMakeFiles/test_plots.dir/Unity/unity_0_cxx.cxx.o"])
 def test_headers_are_precompiled(source):
     known = commands()
-    if source not in known:
+    if not any("/Unity/" in output for output in known):
         pytest.skip("this build compiles each source alone")
     words = arguments_of(known[source])
     if not any("cmake_pch" in word for word in words):
