@@ -1,4 +1,6 @@
 // The quantised KV cache of FFD: choice of the layout, memory, lengths.
+#include <algorithm>
+
 #include "dumps/base/error.h"
 #include "kernels/decode/ffd_cache_cuda.h"
 #include "kernels/decode/fused/ffd_fused_cuda.h"
@@ -65,6 +67,7 @@ FfdCache::FfdCache(const FfdCacheShape& shape) : shape_(shape) {
 
 void FfdCache::build(const void* k, const void* v, std::int64_t stride, const int* lengths, cudaStream_t stream) {
   for (int b = 0; b < shape_.batch; ++b) check_length(shape_, b, lengths[b], stride);
+  view_.equal_lengths = std::all_of(lengths, lengths + shape_.batch, [&](int length) { return length == lengths[0]; });
   ATTEST_CUDA(cudaMemcpyAsync(view_.lengths, lengths, sizeof(int) * static_cast<std::size_t>(shape_.batch),
                               cudaMemcpyHostToDevice, stream));
   (shape_.layout == FfdCacheLayout::fragments ? cuda_ffd_fragments_build : cuda_ffd_reference_build)(shape_, view_, k,

@@ -36,6 +36,11 @@ __device__ inline void expect_bytes(std::uint64_t* barrier, std::uint32_t bytes)
                : "memory");
 }
 
+/// Arrives. What this thread wrote before is visible to those who wait.
+__device__ inline void arrive(std::uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
 /// Waits until the phase of this parity has ended.
 __device__ inline void wait_barrier(std::uint64_t* barrier, std::uint32_t parity) {
   asm volatile(
@@ -49,14 +54,6 @@ __device__ inline void wait_barrier(std::uint64_t* barrier, std::uint32_t parity
       "}" ::"r"(shared_address(barrier)),
       "r"(parity)
       : "memory");
-}
-
-/// L2 policy of data that is read once: it makes room before anything else does, so that instructions, queries and
-/// partial results stay.
-__device__ inline std::uint64_t read_once_policy() {
-  std::uint64_t policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
 }
 
 /// Both addresses and `bytes` are multiples of 16.
@@ -79,8 +76,5 @@ __device__ inline void bulk_copy(void* shared, const void* from, std::uint32_t b
 
 /// Orders earlier reads and writes of shared memory before later bulk copies into it.
 __device__ inline void fence_bulk_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-/// Brings the line into the L2 cache.
-__device__ inline void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 }  // namespace attest

@@ -25,6 +25,8 @@ struct FfdCacheView {
   void* tail_values = nullptr;  ///< [pairs, 128 * Dv] of the tokens that do not fill a block
   void* sink_keys = nullptr;    ///< [pairs, 128 * D] 16-bit keys of block 0
   int* lengths = nullptr;       ///< [batch] tokens of each sequence
+  /// All sequences were of one length when the cache was filled. Every append then keeps them so.
+  bool equal_lengths = true;
 };
 
 inline constexpr std::size_t kFfdAlignment = 16;  ///< of a call's q and out, in bytes

@@ -5,6 +5,9 @@
 
 namespace attest {
 
+/// Where the tiles of a part are found: in its masks, or in all CTAs' lists.
+enum class FfdTiles { own, listed };
+
 template <class T, int D, int kGroups, int kBits, bool kLate>
 struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
   using Step = FfdStep<T, D, kGroups, kBits>;
@@ -32,9 +35,10 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
   /// What a warp attends: tile of the pair, or kTail + tile of its tail.
   static constexpr std::uint32_t kTail = FfdKeptTile::kTail, kNoTile = FfdKeptTile::kNone;
 
-  /// A warp's way through the kept tiles of a part: every kFfdWarps-th of them, so that all warps have as many.
+  /// A warp's way through the kept tiles of a part: of the second on every kFfdWarps-th, so that all warps have as
+  /// many.
   struct Cursor {
-    int rank;           ///< next tile, among all that are kept
+    int rank, after;    ///< the next tile and the one behind it, among all that are kept
     int chunk = -32;    ///< blocks whose masks the lanes hold
     int end = 0;        ///< kept tiles up to the chunk's end
     unsigned mask = 0;  ///< of this lane's block
@@ -42,16 +46,23 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
   };
 
   /// The warp's next tile.
+  template <FfdTiles kTiles>
   __device__ std::uint32_t next_tile(const FfdPart& part, Cursor& c) const {
     const int rank = c.rank;
-    c.rank += kFfdWarps;
-    if (!part.masks) return rank < part.end ? listed_tile(rank).tile : kNoTile;
+    c.rank = c.after, c.after += kFfdWarps;
+    if constexpr (kTiles == FfdTiles::listed)
+      return rank < part.end ? listed_tile(rank).tile : kNoTile;
+    else
+      return own_tile(part.segment, part.masks, rank, c);
+  }
+
+  /// Tile number `rank` of those in the segment's masks, and behind them of its tail.
+  __device__ std::uint32_t own_tile(const FfdSegment& s, const std::uint8_t* masks, int rank, Cursor& c) const {
 #pragma unroll 1
     while (rank >= c.end) {
-      if (c.chunk + 32 >= part.segment.blocks)
-        return rank - c.end < part.segment.tail_tiles() ? kTail + (rank - c.end) : kNoTile;
+      if (c.chunk + 32 >= s.blocks) return rank - c.end < s.tail_tiles() ? kTail + (rank - c.end) : kNoTile;
       c.chunk += 32;
-      c.mask = c.chunk + lane < part.segment.blocks ? part.masks[c.chunk + lane] : 0u;
+      c.mask = c.chunk + lane < s.blocks ? masks[c.chunk + lane] : 0u;
       const int through = warp_inclusive_sum(__popc(c.mask));
       c.before = c.end + through - __popc(c.mask);
       c.end += __shfl_sync(~0u, through, 31);
@@ -62,21 +73,25 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
     const int skipped = rank - __shfl_sync(~0u, c.before, owner);
 #pragma unroll 1
     for (int i = 0; i < skipped; ++i) mask &= mask - 1;
-    return part.segment.block(c.chunk + owner) * kFfdTiles + __ffs(static_cast<int>(mask)) - 1;
+    return s.block(c.chunk + owner) * kFfdTiles + __ffs(static_cast<int>(mask)) - 1;
   }
 
-  /// Attends the kept tiles of a part.
-  __device__ void attend(FfdAttention<T, D, kHalves>& state, const FfdPart& part, unsigned& copies) {
+  /// Attends the kept tiles of a part from the cursor on, after the tile `taken`, which is on its way into the next
+  /// stage.
+  template <FfdTiles kTiles>
+  __device__ void attend(FfdAttention<T, D, kHalves>& state, const FfdPart& part, Cursor cursor, unsigned& copies,
+                         std::uint32_t taken = kNoTile) {
     constexpr int kStages = Shared::kTileStages;
     state.clear();
     const int pair = part.segment.pair;
     const std::int64_t pair_tiles = pair * p.max_blocks * kFfdTiles;
-    Cursor cursor{part.begin + warp};
-    std::uint32_t next = next_tile(part, cursor);
+    bool on_its_way = taken != kNoTile;
+    std::uint32_t next = on_its_way ? taken : next_tile<kTiles>(part, cursor);
     copy_query(pair);
     unsigned issued = copies;
 #pragma unroll 1
     for (int i = -kStages;; ++i) {
+      std::uint32_t done = kNoTile;
       if (i >= 0) {
         const std::uint32_t tile = sh.waiting[warp][i % kStages];
         if (tile == kNoTile) break;
@@ -92,6 +107,7 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
           add_residual<D, kGroups>(x, sh.query, area, lane);
           values = reinterpret_cast<const uint4*>(area + Layout::kResidualTile);
           ++copies;
+          done = tile;
         }
         state.add(x, values, lane);
         __syncwarp();
@@ -99,13 +115,29 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
       const bool copied = !(next & kTail);
       if (elect_one()) {
         sh.waiting[warp][(i + kStages) % kStages] = next;
-        if (copied) load_tile(pair_tiles + next, issued % kStages);
+        if (copied && !on_its_way) load_tile(pair_tiles + next, issued % kStages);
+        if (kTiles == FfdTiles::listed && done != kNoTile) discard(pair_tiles + done);
       }
+      on_its_way = false;
       issued += copied;
-      if (next != kNoTile) next = next_tile(part, cursor);
+      if (next != kNoTile) next = next_tile<kTiles>(part, cursor);
       __syncwarp();
       if (i == -1) use_query(pair);
     }
+  }
+
+  /// One thread.
+  __device__ void discard(std::int64_t tile) const {
+    discard_scores<kGroups>(p.scores + tile * kFfdTile * p.group, p.group);
+  }
+  /// Discards the scores of the tiles in the segment's masks, which are attended. By the warps that have no part in the
+  /// merge, beside it: a discard after each tile would make the warps that have most tiles later. All threads.
+  __device__ void discard_own(const FfdSegment& s, const std::uint8_t* masks) const {
+    const int merging = (p.group * (D / 4) + 31) / 32 * 32, first = merging < kFfdThreads ? merging : 0;
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x) - first; i < s.blocks * kFfdTiles; i += kFfdThreads - first)
+      if (i >= 0 && masks[i / kFfdTiles] >> i % kFfdTiles & 1)
+        discard((s.pair * p.max_blocks + s.block(i / kFfdTiles)) * kFfdTiles + i % kFfdTiles);
   }
 
   /// One thread.
@@ -131,11 +163,13 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
     return reinterpret_cast<const uint4*>(static_cast<const T*>(p.cache.tail_values) + at);
   }
 
+  template <FfdTiles kTiles>
   __device__ void attend_part(const FfdPart& part, unsigned& copies) {
     FfdAttention<T, D, kHalves> state;
-    attend(state, part, copies);
+    attend<kTiles>(state, part, {part.begin + warp, part.begin + warp + kFfdWarps}, copies);
     merge_warps<T, D, kHalves>(p, sh.merge, state, sh.area[0], Shared::kArea, part.segment.pair, part.ctas.x,
                                part.ctas.y);
+    if constexpr (kTiles == FfdTiles::own) discard_own(part.segment, part.masks);
     __syncthreads();  // the areas are read
     fence_bulk_copies();
   }

@@ -1,24 +1,18 @@
 // The fused decode of short sequences. The CTAs of a pair are a cluster: they put their results together through their
-// shared memory, without counters and partial results in device memory. Each has one segment, so that the division of
-// work is a few shifts. The steps are those of ffd_fused.cuh.
+// shared memory, without counters and partial results in device memory. The steps are those of ffd_fused.cuh.
 #pragma once
 
-#include "kernels/decode/fused/ffd_attend_step.cuh"
+#include "kernels/decode/fused/ffd_one_segment.cuh"
 #include "kernels/device/cluster.cuh"
 
 namespace attest {
 
 template <class T, int D, int kGroups, int kBits>
-struct FfdClustered : FfdAttendStep<T, D, kGroups, kBits, false> {
+struct FfdClustered : FfdOneSegment<T, D, kGroups, kBits> {
   using Step = FfdStep<T, D, kGroups, kBits>;
   using Shared = typename Step::Shared;
-  using Scan = FfdScanStep<T, D, kGroups, kBits, false>;
-  using Attend = FfdAttendStep<T, D, kGroups, kBits, false>;
-  using Attend::attend;
-  using Scan::scan_segment;
   using Step::copy_query, Step::init_barriers;
   using Step::kHalves, Step::p, Step::sh, Step::warp, Step::lane;
-  using typename Scan::Ring;
 
   __device__ int ctas() const { return 1 << p.cluster_shift; }
   __device__ int rank() const { return static_cast<int>(blockIdx.x) & (ctas() - 1); }
@@ -50,12 +44,8 @@ struct FfdClustered : FfdAttendStep<T, D, kGroups, kBits, false> {
     if (p.fills_device) let_next_launch_begin();
     copy_query(pair);  // beside the length
     const FfdSegment s = own_segment(pair, sequence, p.cache.lengths[sequence]);
-    Ring ring{s, warp};
-    scan_segment(s, ring, sh.masks, &sh.kept);
-    __syncthreads();
     FfdAttention<T, D, kHalves> state;
-    unsigned copies = 0;
-    attend(state, {.segment = s, .masks = sh.masks}, copies);
+    this->template run_segment<true>(state, s, &sh.kept);
     share_warp_states<T, D, kHalves>(p, sh.merge, state, sh.area[0], Shared::kArea);
     cluster_wait();  // the peers' barriers are there
     if (ctas() > 1) {
@@ -63,6 +53,7 @@ struct FfdClustered : FfdAttendStep<T, D, kGroups, kBits, false> {
       wait_barrier(&sh.inbox_full, 0);  // by all: the others must not end before what is sent to them has arrived
     }
     merge(pair);
+    this->discard_own(s, sh.masks);
   }
 
   /// Four channels each: of the pair's outputs, and of those that a CTA writes.
@@ -131,7 +122,7 @@ template <class T, int D, int kGroups, int kBits>
 __global__ void __launch_bounds__(kFfdThreads, 1) ffd_clustered_kernel(const __grid_constant__ FfdFusedParams p) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) std::uint8_t memory[];
-  FfdClustered<T, D, kGroups, kBits>{{{{p, *reinterpret_cast<FfdFusedShared<D, kGroups, kBits>*>(memory)}}}}.run();
+  FfdClustered<T, D, kGroups, kBits>{{{{{{p, *reinterpret_cast<FfdFusedShared<D, kGroups, kBits>*>(memory)}}}}}}.run();
 #endif
 }
 

@@ -19,28 +19,33 @@
 // 6. Refinement (ffd_refine.cuh, ffd_attend_step.cuh). Kept tiles are dealt to warps, which copy residuals and values
 //    through the same shared memory. Scores are s^ of the scan plus the product with the residual. In long sequences
 //    heads keep very different shares: a barrier of the grid, then every CTA attends an even share of all kept tiles.
-// 7. Merge (ffd_merge.cuh). Warps meet in shared memory; the CTA of a pair that arrives last adds the partial results
+// 7. Scores between scan and refinement (ffd_scores.cuh). They are written to stay in the L2 cache, and discarded there
+//    when they have been read: else each would be written to device memory, in calls that are bound by it.
+// 8. Merge (ffd_merge.cuh). Warps meet in shared memory; the CTA of a pair that arrives last adds the partial results
 //    in their order, so that no second launch is needed and the bits repeat.
-// 8. Clusters (ffd_clustered.cuh, a kernel of its own). In short sequences the merge is the longest step: in a cache of
-//    few tokens the CTAs of a pair are a cluster instead, and write into each other's shared memory.
-// 9. Launch (ffd_fused_launch.cuh). Where no barrier of the grid is needed, a launch begins while the one before ends
+// 9. Sequences of one length have kernels of their own, whose code is shorter and takes fewer registers: where CTAs are
+//    enough, each has blocks of one pair alone (ffd_one_length.cuh); where pairs are more, each has as many whole ones
+//    (ffd_whole_pairs.cuh).
+// 10. Clusters (ffd_clustered.cuh, a kernel of its own). In short sequences the merge is the longest step: in a cache
+//    of few tokens the CTAs of a pair are a cluster instead, and write into each other's shared memory.
+// 11. Launch (ffd_fused_launch.cuh). Where no barrier of the grid is needed, a launch begins while the one before ends
 //    (programmatic dependent launch): it makes its barriers, and waits before it uses or writes device memory.
 //
 // What bounds it, measured: experiments/bench/kernel/H200.md.
 #pragma once
 
-#include "kernels/decode/fused/ffd_attend_step.cuh"
+#include "kernels/decode/fused/ffd_even_deal.cuh"
 
 namespace attest {
 
 /// kStatic: whoever keeps a tile attends it; without the code of the other deal a launch takes a tenth less.
 template <class T, int D, int kGroups, int kBits, bool kLate, bool kStatic>
-struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
+struct FfdFused : FfdEvenDeal<T, D, kGroups, kBits, kLate> {
   using Step = FfdStep<T, D, kGroups, kBits>;
   using Scan = FfdScanStep<T, D, kGroups, kBits, kLate>;
   using Attend = FfdAttendStep<T, D, kGroups, kBits, kLate>;
-  using Attend::attend_part, Attend::listed_tile;
-  using Scan::scan_segment;
+  using Deal = FfdEvenDeal<T, D, kGroups, kBits, kLate>;
+  using Deal::attend_balanced, Deal::base_of, Deal::store_list;
   using Step::await_query, Step::copy_query, Step::init_barriers, Step::p, Step::sh, Step::warp, Step::lane;
   using typename Scan::Ring;
 
@@ -50,13 +55,6 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
     if (p.phases == kFfdAllPhases && used + s.blocks <= kFfdSharedMasks) return sh.masks + used;
     return p.masks + base_of(s);
   }
-  /// Where a segment's masks begin, and an eighth of where its kept tiles do. Segments without splits lie next to each
-  /// other; with splits, each CTA of a pair has a share.
-  __device__ unsigned base_of(const FfdSegment& s) const {
-    const int before = s.step == 1 ? s.first : s.first * ((s.full + s.step) / s.step);
-    return static_cast<unsigned>(s.pair * p.max_masks + before);
-  }
-
   /// The CTA's segments, at most kFfdMaxParts at a time, or the lists of all their kept tiles.
   __device__ void run_segments(const FfdItems& items, FfdSegment s, bool may_balance) {
     const bool balanced = !kStatic && may_balance;
@@ -74,7 +72,7 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
         if constexpr (kLate) {
           if (p.phases & kFfdSelectPhase) decide_late(p, s, masks, sh.reduction);
         } else {
-          if (p.phases & kFfdScanPhase) scan_segment(s, ring, masks, p.pair_kept + s.pair);
+          if (p.phases & kFfdScanPhase) this->template scan_segment<false>(s, ring, masks, p.pair_kept + s.pair);
         }
         if (!balanced && threadIdx.x == 0) sh.part[parts] = {.segment = s, .masks = masks, .ctas = ctas_of(items, s)};
         __syncthreads();
@@ -90,52 +88,9 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
       issued = ring.issued;
       if (!balanced && (p.phases & kFfdRefinePhase))
 #pragma unroll 1
-        for (int i = 0; i < parts; ++i) attend_part(sh.part[i], copies);
+        for (int i = 0; i < parts; ++i) this->template attend_part<FfdTiles::own>(sh.part[i], copies);
     }
-    if (balanced && threadIdx.x == 0) {
-      __stcg(p.tile_counts + blockIdx.x, listed);
-      __stcg(p.tile_bases + blockIdx.x, base);
-    }
-  }
-
-  /// Where the pair's tiles begin among all that are kept.
-  __device__ int first_tile_of(const FfdItems& items, const FfdSegment& s) const {
-    const int cta = ctas_of(items, s).x;
-    return sh.cta_tiles[cta] + (items.splits > 0 ? 0 : __ldcg(p.pair_starts + cta + s.pair));
-  }
-
-  /// Attends the CTA's share of all that is kept.
-  __device__ void attend_balanced(const FfdItems& items) {
-    const int ctas = static_cast<int>(gridDim.x), cta = static_cast<int>(threadIdx.x);
-    const bool lists = cta < items.ctas;
-    int total;
-    const int before = cta_prefix(lists ? __ldcg(p.tile_counts + cta) : 0, total, sh.reduction);
-    if (cta <= ctas) sh.cta_tiles[cta] = before;
-    if (lists) sh.cta_bases[cta] = __ldcg(p.tile_bases + cta);
-    __syncthreads();
-    const int workers = min(ctas, total);
-    if (static_cast<int>(blockIdx.x) >= workers) return;
-    const FfdShares shares(total, workers);
-    int i = shares.begin(static_cast<int>(blockIdx.x));
-    const int end = shares.begin(static_cast<int>(blockIdx.x) + 1);
-    FfdSegment s = whole_pair(p, static_cast<int>(listed_tile(i).pair), lane);
-    int start = first_tile_of(items, s);
-    unsigned copies = 0;
-#pragma unroll 1
-    while (i < end) {
-      const FfdSegment own = s;
-      int next = total;
-      if (s.pair + 1 < p.pairs()) {
-        next_segment(p, s);
-        next = first_tile_of(items, s);
-      }
-      const int to = min(end, next);
-      // Each thread has its own copy: the others may still look at the part before.
-      const FfdPart part{
-          .segment = own, .begin = i, .end = to, .ctas = {shares.part_of(start), shares.part_of(next - 1)}};
-      attend_part(part, copies);
-      i = to, start = next;
-    }
+    if (balanced) store_list(listed, base);
   }
 
   /// Maxima of all segments.
@@ -144,45 +99,32 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
     Ring ring{s, warp};
     ring.segments = 1 << 30;
     for (;; next_segment(p, s)) {
-      scan_segment(s, ring, nullptr, nullptr);
+      this->template scan_segment<false>(s, ring, nullptr, nullptr);
       __syncthreads();
       if (s.items_left == 0) return;
     }
   }
 
   __device__ void run() {
-    if (warp == kFfdWarps - 1) {
-      prefetch_small(p.call.q, p.pairs() * p.group * D * 2, lane);
-      prefetch_small(p.call.delta, p.num_kv_heads * 4, lane);
-      prefetch_small(p.pair_arrivals, p.pairs() * 4, lane);
-      prefetch_small(p.pair_kept, p.pairs() * 4, lane);
-    }
+    if (warp == kFfdWarps - 1) prefetch_call(p, D, lane);
     init_barriers();
     const int cta = static_cast<int>(blockIdx.x);
     // The pair that a CTA most likely begins with: its queries are copied beside the lengths.
     const int likely = p.ctas_per_pair > 0 ? small_quotient(cta, p.ctas_per_pair) : static_cast<int>(p.pairs());
     wait_for_launch_before();
     if (kStatic) let_next_launch_begin();
-    FfdItems items;
-    FfdSegment first;
-    bool busy = true;
     if (kStatic && likely < p.pairs()) copy_query(likely);
-    if (kStatic && p.one_length) {  // nothing to deal
-      if (likely >= p.pairs()) return;
-      items.splits = p.ctas_per_pair;
-      first = split_segment(p, likely, cta - likely * items.splits, items.splits);
-    } else {
-      items = deal_items(p, lane);
-      busy = cta < items.ctas;
-      if (kStatic && !busy) return await_query();
-      if (busy) first = first_segment(p, items, cta, lane);
-    }
-    if (p.phases == kFfdMergePhase) {
+    const FfdItems items = deal_items(p, lane);
+    const bool busy = cta < items.ctas;
+    if (kStatic && !busy) return await_query();
+    FfdSegment first;
+    if (busy) first = first_segment(p, items, cta, lane);
+    if (!kStatic && p.phases == kFfdMergePhase) {
       if (!busy) return;
       for (FfdSegment s = first;; next_segment(p, s)) {
         const int2 ctas = ctas_of(items, s);
         if (ctas.x == static_cast<int>(blockIdx.x)) {
-          merge_partial<T, D>(p, s.pair, ctas.x, ctas.y);
+          merge_partial<T, D>(p, s.pair, ctas.x, ctas.y, static_cast<int>(threadIdx.x));
           if (threadIdx.x == 0) finish_pair(p, s.pair, __ldcg(p.pair_kept + s.pair));
         }
         if (s.items_left == 0) return;
@@ -209,7 +151,8 @@ template <class T, int D, int kGroups, int kBits, bool kLate, bool kStatic>
 __global__ void __launch_bounds__(kFfdThreads, 1) ffd_fused_kernel(const __grid_constant__ FfdFusedParams p) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) std::uint8_t memory[];
-  FfdFused<T, D, kGroups, kBits, kLate, kStatic>{{{{p, *reinterpret_cast<FfdFusedShared<D, kGroups, kBits>*>(memory)}}}}
+  FfdFused<T, D, kGroups, kBits, kLate, kStatic>{
+      {{{{p, *reinterpret_cast<FfdFusedShared<D, kGroups, kBits>*>(memory)}}}}}
       .run();
 #endif
 }

@@ -22,7 +22,7 @@ __global__ void compiled_as_they_are() {}
 void take_counts(const FfdCacheShape& shape, ScratchLayout& layout, FfdFusedParams& p) {
   layout.take(p.barrier, 1);
   layout.take(p.pair_kept, shape.pairs());
-  layout.take(p.pair_arrivals, shape.pairs());
+  layout.take(p.pair_arrivals, shape.pairs() * kFfdWarps);
 }
 
 void launch(const FfdCacheShape& shape, const FfdFusedParams& p, cudaStream_t stream) {
@@ -32,14 +32,29 @@ void launch(const FfdCacheShape& shape, const FfdFusedParams& p, cudaStream_t st
   chosen(shape, p, stream);
 }
 
+/// Pairs of a CTA if nearly all CTAs have as many whole ones, whose kept tiles are dealt anew; else 0.
+int whole_pairs(const FfdFusedParams& p) {
+  const int ctas = ffd_fused_ctas(), pairs = static_cast<int>(p.pairs()), each = (pairs + ctas - 1) / ctas;
+  return pairs > ctas && nearly_all(pairs, each * ctas) && is_balanced(p) && p.max_blocks <= kFfdSharedMasks ? each : 0;
+}
+
+/// Whole CTAs are dealt to pairs: nearly all CTAs have as many blocks.
+bool have_whole_ctas(const FfdFusedParams& p) {
+  return nearly_all(static_cast<int>(p.pairs()) * p.ctas_per_pair, ffd_fused_ctas()) &&
+         max_ffd_items(p) <= kFfdSharedMasks;
+}
+
 /// A decode in one launch.
-void launch_fused(const FfdCacheShape& shape, const FfdFusedParams& p, cudaStream_t stream) {
+void launch_fused(const FfdCacheShape& shape, FfdFusedParams p, cudaStream_t stream) {
   const bool half = shape.element_type == ElementType::float16;
   if (p.decides_late() || !is_common_ffd_shape(shape)) return launch(shape, p, stream);
   if (p.options.balance == FfdBalance::automatic &&
       (half ? launch_ffd_clustered_float16 : launch_ffd_clustered_bfloat16)(shape, p, stream))
     return;
-  if (max_ffd_items(p) > p.max_static_items) return launch(shape, p, stream);
+  if (p.cache.equal_lengths) p.pairs_per_cta = whole_pairs(p);
+  if (p.cache.equal_lengths && (p.pairs_per_cta > 0 || have_whole_ctas(p)))
+    return (half ? launch_ffd_one_length_float16 : launch_ffd_one_length_bfloat16)(shape, p, stream);
+  if (is_balanced(p)) return launch(shape, p, stream);
   (half ? launch_ffd_static_float16 : launch_ffd_static_bfloat16)(shape, p, stream);
 }
 
@@ -51,7 +66,6 @@ FfdFusedParams params_of(const FfdCacheShape& shape, const FfdCacheView& cache, 
   p.batch = shape.batch, p.num_kv_heads = shape.num_kv_heads, p.group = shape.group;
   p.max_blocks = shape.max_blocks();
   p.ctas_per_pair = static_cast<int>(ffd_fused_ctas() / p.pairs());
-  p.one_length = p.batch == 1 && nearly_all(static_cast<int>(p.pairs()) * p.ctas_per_pair, ffd_fused_ctas());
   ffd_fused_scratch(shape, scratch, p);
   return p;
 }

@@ -3,6 +3,8 @@
 
 #include "dumps/base/error.h"
 #include "kernels/decode/fused/ffd_fused.cuh"
+#include "kernels/decode/fused/ffd_one_length.cuh"
+#include "kernels/decode/fused/ffd_whole_pairs.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/multiprocessor.h"
 
@@ -18,6 +20,9 @@ inline std::int64_t max_ffd_items(const FfdFusedParams& p) {
   return share + share / 19 + 1;
 }
 
+/// Kept tiles are dealt anew.
+inline bool is_balanced(const FfdFusedParams& p) { return max_ffd_items(p) > p.max_static_items; }
+
 /// The launch may begin while the one before ends: its kernel calls wait_for_launch_before().
 inline cudaLaunchAttribute begins_early() {
   cudaLaunchAttribute attribute{};
@@ -26,9 +31,9 @@ inline cudaLaunchAttribute begins_early() {
   return attribute;
 }
 
-template <class T, int D, int kGroups, int kBits, bool kLate, bool kStatic>
-void launch_ffd_kernel(const FfdFusedParams& p, cudaStream_t stream) {
-  const auto kernel = ffd_fused_kernel<T, D, kGroups, kBits, kLate, kStatic>;
+/// `meets`: the kernel may call grid_barrier().
+template <int D, int kGroups, int kBits>
+void launch_ffd_kernel(void (*kernel)(FfdFusedParams), bool meets, const FfdFusedParams& p, cudaStream_t stream) {
   constexpr std::size_t kBytes = sizeof(FfdFusedShared<D, kGroups, kBits>);
   static_assert(kBytes <= 227 * 1024);
   allow_shared_memory(kernel, kBytes);
@@ -37,7 +42,6 @@ void launch_ffd_kernel(const FfdFusedParams& p, cudaStream_t stream) {
   config.blockDim = dim3(kFfdThreads);
   config.dynamicSmemBytes = kBytes;
   config.stream = stream;
-  const bool meets = !kStatic && p.phases == kFfdAllPhases && (kLate || max_ffd_items(p) > p.max_static_items);
   cudaLaunchAttribute attribute = begins_early();
   if (meets) {  // grid_barrier() needs all CTAs to be resident
     attribute.id = cudaLaunchAttributeCooperative;
@@ -46,6 +50,12 @@ void launch_ffd_kernel(const FfdFusedParams& p, cudaStream_t stream) {
   config.attrs = &attribute;
   config.numAttrs = 1;
   ATTEST_CUDA(cudaLaunchKernelEx(&config, kernel, p));
+}
+
+template <class T, int D, int kGroups, int kBits, bool kLate, bool kStatic>
+void launch_ffd_kernel(const FfdFusedParams& p, cudaStream_t stream) {
+  const bool meets = !kStatic && p.phases == kFfdAllPhases && (kLate || is_balanced(p));
+  launch_ffd_kernel<D, kGroups, kBits>(ffd_fused_kernel<T, D, kGroups, kBits, kLate, kStatic>, meets, p, stream);
 }
 
 /// Calls launch(integral constants D and groups of four heads) for a shape with thumbnails of 2 bits and up to 8 heads
@@ -82,10 +92,24 @@ void launch_ffd_static_kernel(const FfdCacheShape& s, const FfdFusedParams& p, c
       s, [&](auto head_dim, auto groups) { launch_ffd_kernel<T, head_dim(), groups(), 2, false, true>(p, stream); });
 }
 
-/// One per element type, and for decisions block by block or late; the static kernel for common shapes alone.
+/// The kernel of one length, or that of whole pairs where a CTA has some, for a common shape.
+template <class T>
+void launch_ffd_one_length_kernel(const FfdCacheShape& s, const FfdFusedParams& p, cudaStream_t stream) {
+  with_common_ffd_shape(s, [&](auto head_dim, auto groups) {
+    const bool balanced = is_balanced(p);
+    const auto kernel = p.pairs_per_cta > 0 ? ffd_whole_pairs_kernel<T, head_dim(), groups(), 2>
+                        : balanced          ? ffd_one_length_kernel<T, head_dim(), groups(), 2, true>
+                                            : ffd_one_length_kernel<T, head_dim(), groups(), 2, false>;
+    launch_ffd_kernel<head_dim(), groups(), 2>(kernel, balanced, p, stream);
+  });
+}
+
+/// One per element type, and for decisions block by block or late; the static kernel and that of one length for common
+/// shapes alone.
 using FfdLaunch = void(const FfdCacheShape&, const FfdFusedParams&, cudaStream_t);
 FfdLaunch launch_ffd_float16, launch_ffd_bfloat16, launch_ffd_late_float16, launch_ffd_late_bfloat16;
-FfdLaunch launch_ffd_static_float16, launch_ffd_static_bfloat16;
+FfdLaunch launch_ffd_static_float16, launch_ffd_static_bfloat16, launch_ffd_one_length_float16,
+    launch_ffd_one_length_bfloat16;
 
 /// The clustered kernel for a common shape; false, without a launch, where the device does not hold a cluster for each
 /// pair at a time, or the sequences are too long for it.

@@ -33,7 +33,7 @@ struct FfdFusedParams {
   int batch = 0, num_kv_heads = 0, group = 0;
   int max_static_items = 0;  ///< of a CTA, up to which tiles stay where they were kept
   int ctas_per_pair = 0;     ///< of the grid; 0 if there are more pairs
-  bool one_length = false;   ///< all pairs have as many tokens, and nearly all CTAs are dealt to pairs
+  int pairs_per_cta = 0;     ///< of the kernel of whole pairs
   int cluster_shift = 0;     ///< of the clustered kernel: 2^cluster_shift CTAs have a pair
   bool fills_device = true;  ///< clusters have at least three quarters of the multiprocessors
   std::int64_t max_blocks = 0, max_masks = 0;
@@ -54,7 +54,7 @@ struct FfdFusedParams {
   unsigned* barrier = nullptr;        ///< grid_barrier(); zero before the first launch
   // Counts, zero before the first launch: who uses a pair's last leaves zero for the next launch.
   int* pair_kept = nullptr;           ///< [pairs] sub-blocks kept
-  unsigned* pair_arrivals = nullptr;  ///< [pairs] partial results that are written
+  unsigned* pair_arrivals = nullptr;  ///< [pairs, kFfdWarps] CTAs whose warp has written its partial results
   float* partial = nullptr;           ///< [slots, G, Dv] sums of values
   float2* partial_state = nullptr;    ///< [slots, G] largest score, sum of weights
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernels/decode/fused/ffd_merge.cuh"
-#include "kernels/decode/fused/ffd_scan.cuh"
+#include "kernels/decode/fused/ffd_scores.cuh"
 #include "kernels/decode/fused/ffd_select.cuh"
 
 namespace attest {
@@ -49,11 +49,12 @@ struct FfdFusedShared {
   alignas(16) std::uint16_t raw_query[kMaxHeads * D];  ///< as the call has it
   FfdQueryFragments<D, kGroups> query;
   std::uint64_t scan_full[kFfdWarps][kScanStages], tile_full[kFfdWarps][kTileStages];
-  std::uint64_t query_full, inbox_full;
+  std::uint64_t query_full, boundary_full, scanned, inbox_full;
   FfdReduction reduction;
   FfdMerge merge;
   float boundary_maxima[16][16];                  ///< [warp][head] largest score of its tiles of sink and local blocks
   std::uint32_t waiting[kFfdWarps][kTileStages];  ///< tiles whose copies are under way
+  bool has_taken[kFfdWarps];                      ///< a warp of FfdOneSegment has a kept tile that is in no mask
   int kept;                                       ///< sub-blocks, of a CTA of a cluster
   FfdInbox<D, kGroups> inbox;
   FfdPart part[kFfdMaxParts];
@@ -87,7 +88,11 @@ struct FfdStep {
     if (elect_one()) {
       for (int i = 0; i < Shared::kScanStages; ++i) init_barrier(&sh.scan_full[warp][i], 1);
       for (int i = 0; i < Shared::kTileStages; ++i) init_barrier(&sh.tile_full[warp][i], 1);
-      if (warp == 0) init_barrier(&sh.query_full, 1);
+      if (warp == 0) {
+        init_barrier(&sh.query_full, 1);
+        init_barrier(&sh.boundary_full, kFfdWarps);
+        init_barrier(&sh.scanned, kFfdWarps);
+      }
       publish_barriers();
     }
     __syncthreads();

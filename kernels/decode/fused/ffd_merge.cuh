@@ -24,7 +24,6 @@ struct FfdMerge {
   float maximum[kFfdWarps][16], sum[kFfdWarps][16];  ///< [warp][head]
   float weight[16][kFfdWarps];
   float2 state[16];  ///< [head] largest score, sum of weights
-  int is_last;
 };
 
 /// Four channels. The sink joins the softmax without a value. No keys at all: zeros, and the log-sum-exp of nothing.
@@ -50,53 +49,42 @@ __device__ inline void finish_pair(const FfdFusedParams& p, int pair, int kept) 
   p.pair_kept[pair] = 0;
 }
 
-/// Writes the pair's outputs from the partial results of CTAs first .. last. All threads.
+/// Writes a quad of the pair's outputs for each lane from the partial results of CTAs first .. last; none beyond the
+/// last quad. A whole warp.
 template <class T, int D>
-__device__ void merge_partial(const FfdFusedParams& p, int pair, int first, int last) {
-  constexpr int kParts = 4, kAtOnce = 4;  // four lanes share four channels, and take every fourth partial result
-  const int count = last - first + 1, slot = first + pair, part = static_cast<int>(threadIdx.x) % kParts;
+__device__ void merge_partial(const FfdFusedParams& p, int pair, int first, int last, int quad) {
+  constexpr int kAtOnce = 8;  // lanes of one head, each of which reads the state of another CTA
+  static_assert(D / 4 % kAtOnce == 0);
+  const int slot = first + pair, quads = p.group * (D / 4), own = min(quad, quads - 1), head = own / (D / 4);
+  const auto max_over_lanes = [](float x) {
+#pragma unroll
+    for (int o = 1; o < kAtOnce; o *= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, o));
+    return x;
+  };
+  float maximum = -INFINITY, sum = 0;  // sum: of this lane's CTAs
+  float4 y = make_float4(0, 0, 0, 0);
 #pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x) / kParts; i < p.group * (D / 4); i += kFfdThreads / kParts) {
-    const int head = i / (D / 4);
-    float maximum = -INFINITY, sum = 0;
-    float4 y = make_float4(0, 0, 0, 0);
-#pragma unroll 1
-    for (int from = part; from < count; from += kParts * kAtOnce) {
-      float2 state[kAtOnce];
-      float4 value[kAtOnce];
+  for (int from = 0; from <= last - first; from += kAtOnce) {
+    float4 value[kAtOnce];
 #pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) {
-        const int at = (slot + min(from + j * kParts, count - 1)) * p.group;
-        state[j] = __ldcg(p.partial_state + at + head);
-        value[j] = __ldcg(reinterpret_cast<const float4*>(p.partial) + at * (D / 4) + i);
-        if (from + j * kParts >= count) state[j] = make_float2(-INFINITY, 0);
-      }
-      float now = maximum;
+    for (int j = 0; j < kAtOnce; ++j)
+      value[j] =
+          __ldcg(reinterpret_cast<const float4*>(p.partial) + (slot + min(from + j, last - first)) * quads + own);
+    const int mine = from + quad % kAtOnce;
+    const float2 state =
+        mine <= last - first ? __ldcg(p.partial_state + (slot + mine) * p.group + head) : make_float2(-INFINITY, 0);
+    const float now = fmaxf(maximum, max_over_lanes(state.x)), fade = exp_of_difference(maximum, now),
+                weight = exp_of_difference(state.x, now);
+    maximum = now, sum = sum * fade + weight * state.y, y.x *= fade, y.y *= fade, y.z *= fade, y.w *= fade;
 #pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) now = fmaxf(now, state[j].x);
-      const float fade = exp_of_difference(maximum, now);
-      maximum = now, sum *= fade, y.x *= fade, y.y *= fade, y.z *= fade, y.w *= fade;
-#pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) {
-        const float weight = exp_of_difference(state[j].x, maximum);
-        sum += weight * state[j].y;
-        y.x += weight * value[j].x, y.y += weight * value[j].y, y.z += weight * value[j].z, y.w += weight * value[j].w;
-      }
+    for (int j = 0; j < kAtOnce; ++j) {
+      const float w = __shfl_sync(~0u, weight, j, kAtOnce);
+      y.x += w * value[j].x, y.y += w * value[j].y, y.z += w * value[j].z, y.w += w * value[j].w;
     }
-    __syncwarp();  // group * D is a multiple of 32: whole warps are here
-    const float own = maximum;
-#pragma unroll
-    for (int o = 1; o < kParts; o *= 2) maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, o));
-    const float weight = exp_of_difference(own, maximum);
-    sum *= weight, y.x *= weight, y.y *= weight, y.z *= weight, y.w *= weight;
-#pragma unroll
-    for (int o = 1; o < kParts; o *= 2) {
-      sum += __shfl_xor_sync(~0u, sum, o);
-      y.x += __shfl_xor_sync(~0u, y.x, o), y.y += __shfl_xor_sync(~0u, y.y, o);
-      y.z += __shfl_xor_sync(~0u, y.z, o), y.w += __shfl_xor_sync(~0u, y.w, o);
-    }
-    if (part == 0) write_output<T, D>(p, pair, i, maximum, sum, y);
   }
+#pragma unroll
+  for (int o = 1; o < kAtOnce; o *= 2) sum += __shfl_xor_sync(~0u, sum, o);
+  if (quad < quads) write_output<T, D>(p, pair, quad, maximum, sum, y);
 }
 
 /// Puts the warps' states into shared memory: m.weight, m.state, and sums of values in `areas`, each warp's own memory,
@@ -157,41 +145,39 @@ __device__ float4 sum_over_warps(const FfdMerge& m, const std::uint8_t* areas, i
   return y;
 }
 
-/// Puts the warps' states together. `areas`: as of share_warp_states(). The last CTA of the pair writes the output. All
-/// threads.
+/// Puts the warps' states together. `areas`: as of share_warp_states(). Each warp has 32 quads of the outputs; the last
+/// of the pair's CTAs in which it has its sums writes them. All threads.
 template <class T, int D, int kHalves>
 __device__ void merge_warps(const FfdFusedParams& p, FfdMerge& m, FfdAttention<T, D, kHalves>& state,
                             std::uint8_t* areas, int pitch, int pair, int first, int last) {
+  static_assert(kFfdMaxGroup * (D / 4) <= kFfdThreads);
   share_warp_states(p, m, state, areas, pitch);
   const bool merges = p.phases & kFfdMergePhase, alone = first == last && merges;
-  const int slot = static_cast<int>(blockIdx.x) + pair;
-#pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x); i < p.group * (D / 4); i += kFfdThreads) {
-    const int head = i / (D / 4);
-    const float4 y = sum_over_warps<D>(m, areas, pitch, i);
+  const int slot = static_cast<int>(blockIdx.x) + pair, quads = p.group * (D / 4);
+  const int quad = static_cast<int>(threadIdx.x), warp = quad / 32, lane = quad % 32, head = quad / (D / 4);
+  if (32 * warp >= quads) return;
+  if (quad < quads) {
+    const float4 y = sum_over_warps<D>(m, areas, pitch, quad);
     const float2 s = m.state[head];
     if (alone) {
-      write_output<T, D>(p, pair, i, s.x, s.y, y);
+      write_output<T, D>(p, pair, quad, s.x, s.y, y);
     } else {
-      __stcg(reinterpret_cast<float4*>(p.partial) + slot * p.group * (D / 4) + i, y);
-      if (i % (D / 4) == 0) __stcg(p.partial_state + slot * p.group + head, s);
+      __stcg(reinterpret_cast<float4*>(p.partial) + slot * quads + quad, y);
+      if (quad % (D / 4) == 0) __stcg(p.partial_state + slot * p.group + head, s);
     }
   }
-  if (alone) {
-    if (threadIdx.x == 0) finish_pair(p, pair, __ldcg(p.pair_kept + pair));
-    return;
-  }
   if (!merges) return;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    const auto others = static_cast<unsigned>(last - first);
-    m.is_last = count_up(p.pair_arrivals + pair, others) == others;
+  const auto others = static_cast<unsigned>(last - first);
+  if (!alone) {
+    __syncwarp();
+    unsigned before = 0;
+    if (lane == 0) before = count_up(p.pair_arrivals + pair * kFfdWarps + warp, others);
+    if (__shfl_sync(~0u, before, 0) != others) return;
+    __syncwarp();
   }
-  __syncthreads();
-  if (!m.is_last) return;
-  const int kept = threadIdx.x == 0 ? __ldcg(p.pair_kept + pair) : 0;
-  merge_partial<T, D>(p, pair, first, last);
-  if (threadIdx.x == 0) finish_pair(p, pair, kept);
+  const int kept = quad == 0 ? __ldcg(p.pair_kept + pair) : 0;
+  if (!alone) merge_partial<T, D>(p, pair, first, last, quad);
+  if (quad == 0) finish_pair(p, pair, kept);
 }
 
 }  // namespace attest

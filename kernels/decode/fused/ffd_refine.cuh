@@ -90,18 +90,6 @@ struct FfdAttention {
   }
 };
 
-/// s^ of a tile, [16, group] in device memory, in the order of FfdAttention::add; -inf where there is no head.
-template <int kHalves>
-__device__ void load_scores(float (&x)[kHalves][4], const float* scores, int group, int lane) {
-#pragma unroll
-  for (int h = 0; h < kHalves; ++h)
-#pragma unroll
-    for (int r = 0; r < 4; ++r) {
-      const int head = 8 * h + 2 * (lane % 4) + r % 2;
-      x[h][r] = head < group ? __ldcg(scores + (lane / 4 + r / 2 * 8) * group + head) : -INFINITY;
-    }
-}
-
 /// Adds the products with the tile's residuals in shared memory to x, which holds s^.
 template <int D, int kGroups>
 __device__ void add_residual(float (&x)[(kGroups + 1) / 2][4], const FfdQueryFragments<D, kGroups>& query,

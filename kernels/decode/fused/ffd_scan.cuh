@@ -204,23 +204,6 @@ __device__ unsigned kept_tiles(const FfdBlockScores<kGroups>& scores, const floa
   return reached * ((1u << sub_tiles) - 1);
 }
 
-/// Stores the scores of the tiles in `mask`; `to` [128, group] is the block's.
-template <int kGroups>
-__device__ void store_scores(float* to, const FfdBlockScores<kGroups>& scores, unsigned mask, int group, int lane) {
-  const int g = lane / 4, t = lane % 4;
-#pragma unroll
-  for (int columns = 0; columns < kGroups; ++columns) {
-    const int head = 4 * columns + t;
-    if (head >= group) continue;
-#pragma unroll
-    for (int m = 0; m < kFfdTiles; ++m)
-      if (mask >> m & 1) {
-        to[(16 * m + g) * group + head] = scores.s[columns][m][0];
-        to[(16 * m + g + 8) * group + head] = scores.s[columns][m][1];
-      }
-  }
-}
-
 /// Stores the maxima of the block's sub-blocks: head_maxima [sub-blocks, group] and maxima [sub-blocks] over heads,
 /// those of the block; either may be null.
 template <int kGroups>

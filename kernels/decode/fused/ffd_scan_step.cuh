@@ -22,33 +22,39 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
     int entry, piece = 0;         ///< next to copy; entries are blocks of the segment
     int segments = kFfdMaxParts;  ///< to look at
     unsigned issued = 0, used = 0;
+    unsigned boundaries = 0;  ///< segments whose sink and local blocks were scored, of kEarly
   };
 
-  __device__ bool issue(Ring& ring) {
-    while (ring.entry >= ring.segment.blocks) {
-      if (ring.segment.items_left == 0 || ring.segments == 1) return false;
-      --ring.segments;
-      next_segment(p, ring.segment);
-      ring.entry = warp;
-    }
+  /// Copies the next piece, if there is one. kOne: s is the CTA's only segment, and the ring's is not used.
+  template <bool kOne>
+  __device__ void issue(Ring& ring, const FfdSegment& s) {
+    if constexpr (!kOne)
+      while (ring.entry >= ring.segment.blocks) {
+        if (ring.segment.items_left == 0 || ring.segments == 1) return;
+        --ring.segments;
+        next_segment(p, ring.segment);
+        ring.entry = warp;
+      }
+    const FfdSegment& from = kOne ? s : ring.segment;
+    if (ring.entry >= from.blocks) return;
     if (elect_one()) {
       const unsigned stage = ring.issued % Shared::kScanStages;
-      const std::int64_t block = ring.segment.pair * p.max_blocks + ring.segment.block(ring.entry);
+      const std::int64_t block = from.pair * p.max_blocks + from.block(ring.entry);
       Pieces::load(sh.area[warp] + stage * Pieces::kStage, p.cache.records + block * Layout::kRecord, ring.piece,
                    &sh.scan_full[warp][stage], policy);
     }
     ++ring.issued;
     if (++ring.piece == Pieces::kPieces) ring.piece = 0, ring.entry += kFfdWarps;
-    return true;
   }
 
   /// Scores of the ring's next block. Each copy is issued as soon as its stage is free.
-  __device__ void scan_block(FfdBlockScores<kGroups>& scores, Ring& ring) {
+  template <bool kOne>
+  __device__ void scan_block(FfdBlockScores<kGroups>& scores, Ring& ring, const FfdSegment& s) {
     FfdScaledQuery<D, kBits> scaled;
     float unit = 0;
 #pragma unroll 1
     for (int piece = 0; piece < Pieces::kPieces; ++piece) {
-      issue(ring);
+      issue<kOne>(ring, s);
       const unsigned stage = ring.used % Shared::kScanStages;
       wait_barrier(&sh.scan_full[warp][stage], ring.used / Shared::kScanStages & 1);
       scan_piece<D, kGroups, kBits>(scores, scaled, unit, sh.area[warp] + stage * Pieces::kStage, piece, sh.query,
@@ -135,9 +141,13 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
     }
   }
 
-  /// Fills masks [s.blocks] and adds to `kept` the sub-blocks that are, or stores maxima.
-  __device__ void scan_segment(const FfdSegment& s, Ring& ring, std::uint8_t* masks, int* kept) {
-    if (s.blocks == 0) return;
+  /// Fills masks [s.blocks] and adds to `kept` the sub-blocks that are, or stores maxima. kOne: s is the CTA's only
+  /// segment. kTakes: a warp takes a kept tile of its last block, if there is one. It is returned, and in no mask; else
+  /// kNone is. kEarly: a warp does not wait for other warps' sink and local blocks before its first block's scan.
+  template <bool kOne, bool kTakes = false, bool kEarly = kOne>
+  __device__ std::uint32_t scan_segment(const FfdSegment& s, Ring& ring, std::uint8_t* masks, int* kept) {
+    std::uint32_t taken = FfdKeptTile::kNone;
+    if (s.blocks == 0) return taken;
     // What is needed first is copied first. Further records come with the scan: an SM takes no more copies before some
     // have ended, and a warp that cannot hand over its own waits.
     copy_query(s.pair);
@@ -148,7 +158,7 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
     if (by_thumbnails) load_boundary_tile(s, boundary, warp);
 #pragma unroll
     for (int i = 1; i < Shared::kScanStages; ++i)
-      if (ring.issued < ring.used + i) issue(ring);
+      if (ring.issued < ring.used + i) issue<kOne>(ring, s);
     use_query(s.pair);
     float threshold[kGroups];
     if constexpr (!kLate) {
@@ -156,13 +166,21 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
         boundary_maxima(s, boundary);
       else
         exact_boundary_maxima(s);
-      __syncthreads();
-      set_thresholds(threshold, delta);
+      if constexpr (kEarly) {
+        __syncwarp();
+        if (elect_one()) arrive(&sh.boundary_full);
+      } else {
+        __syncthreads();
+        set_thresholds(threshold, delta);
+      }
     }
-#pragma unroll 1
-    for (int own = warp; own < s.blocks; own += kFfdWarps) {
+    const auto scan = [&](int own, bool learns_thresholds) {
       FfdBlockScores<kGroups> scores;
-      scan_block(scores, ring);
+      scan_block<kOne>(scores, ring, s);
+      if (learns_thresholds) {
+        wait_barrier(&sh.boundary_full, kOne ? 0 : ring.boundaries & 1);
+        set_thresholds(threshold, delta);
+      }
       const std::int64_t at = s.pair * p.max_blocks + s.block(own);
       unsigned mask = 0xff;
       if constexpr (kLate) {
@@ -171,13 +189,27 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
                      p.maxima ? p.maxima + at * per_block : nullptr, scores, p.sub_tiles(), p.group, lane);
       } else {
         mask = kept_tiles(scores, threshold, p.sub_tiles());
+        unsigned others = mask;
+        if (kTakes && mask && own + kFfdWarps >= s.blocks) {
+          taken = s.block(own) * kFfdTiles + __ffs(static_cast<int>(mask)) - 1;
+          others &= others - 1;
+        }
         if (lane == 0) {
-          masks[own] = static_cast<std::uint8_t>(mask);
+          masks[own] = static_cast<std::uint8_t>(others);
           if (mask) atomicAdd(kept, __popc(mask) / p.sub_tiles());
         }
       }
       if (p.scores) store_scores(p.scores + at * kFfdBlock * p.group, scores, mask, p.group, lane);
+    };
+    int own = warp;
+    if constexpr (kEarly) {
+      if (own < s.blocks) scan(own, true);
+      own += kFfdWarps;
     }
+#pragma unroll 1
+    for (; own < s.blocks; own += kFfdWarps) scan(own, false);
+    ++ring.boundaries;
+    return taken;
   }
 };
 

@@ -6,7 +6,7 @@
 
 #include "kernels/decode/fused/ffd_fused_params.h"
 #include "kernels/device/block_reduce.cuh"
-#include "kernels/device/bulk_copy.cuh"
+#include "kernels/device/cache_policy.cuh"
 
 namespace attest {
 
@@ -45,7 +45,8 @@ struct FfdItems {
   /// CTAs per pair, if whole CTAs are dealt to pairs: a pair's items are then dealt to them in turn, because kept
   /// blocks cluster. Else 0.
   int splits = 0;
-  FfdShares shares;  ///< without splits: of all items among all CTAs
+  int pairs_each = 0;  ///< of a CTA, where every CTA has as many (FfdWholePairs); else 0
+  FfdShares shares;    ///< without splits: of all items among all CTAs
 
   __device__ int max_per_cta() const {
     return splits > 0 ? (per_pair + splits - 1) / splits : shares.each + (shares.more > 0 ? 1 : 0);
@@ -220,6 +221,10 @@ __device__ inline FfdSegment whole_pair(const FfdFusedParams& p, int pair, int l
 /// First and last CTA that have items of the segment's pair.
 __device__ inline int2 ctas_of(const FfdItems& all, const FfdSegment& s) {
   if (all.splits > 0) return make_int2(s.pair * all.splits, (s.pair + 1) * all.splits - 1);
+  if (all.pairs_each > 0) {
+    const int cta = quotient(s.pair, all.pairs_each);
+    return make_int2(cta, cta);
+  }
   return make_int2(all.cta_of(s.pair_item), all.cta_of(s.pair_item + s.full));
 }
 
@@ -228,6 +233,13 @@ __device__ inline void prefetch_small(const void* begin, std::int64_t bytes, int
   constexpr int kLine = 128;
   const std::int64_t at = (static_cast<std::int64_t>(lane) * gridDim.x + blockIdx.x) * kLine;
   if (at < bytes) prefetch_line(static_cast<const char*>(begin) + at);
+}
+/// Queries, deltas and counts of a call.
+__device__ inline void prefetch_call(const FfdFusedParams& p, int head_dim, int lane) {
+  prefetch_small(p.call.q, p.pairs() * p.group * head_dim * 2, lane);
+  prefetch_small(p.call.delta, p.num_kv_heads * 4, lane);
+  prefetch_small(p.pair_arrivals, p.pairs() * kFfdWarps * 4, lane);
+  prefetch_small(p.pair_kept, p.pairs() * 4, lane);
 }
 
 }  // namespace attest

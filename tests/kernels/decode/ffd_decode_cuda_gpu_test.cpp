@@ -138,6 +138,22 @@ TEST_P(FfdDecodeSizes, LengthsAtBorders) {
   }
 }
 
+// Whole thread blocks are dealt to pairs, some with no block, some with the tail alone.
+TEST_P(FfdDecodeSizes, SequencesOfOneLength) {
+  const Size& s = GetParam();
+  if (s.layout == FfdCacheLayout::row_major) return;
+  const int number = s.head_dim / 64 + s.group + s.bits;
+  for (int length : {100, 128, 1100, 2900}) {
+    const FfdDecodeOptions options{.pseudo_max = static_cast<FfdDecodePseudoMax>((number + length) % 3),
+                                   .sub_block = 16 << (number + length) % 4};
+    SCOPED_TRACE(std::to_string(length) + " tokens, sub-blocks of " + std::to_string(options.sub_block));
+    const DecodeCounts counts =
+        decode_and_compare(problem_of(shape(4, 2, 3000), options, std::vector<int>(4, length), number % 2 == 0));
+    EXPECT_LE(counts.undecided, 8) << "of " << counts.sub_blocks;
+    if (length > 1000) EXPECT_GE(counts.share(), 0.1);
+  }
+}
+
 // Eight KV heads and one length: a pair's blocks are dealt to its thread blocks in turn.
 TEST_P(FfdDecodeSizes, OneLength) {
   if (GetParam().layout == FfdCacheLayout::row_major) return;  // its blocks are always dealt so
@@ -248,14 +264,49 @@ TEST_P(FfdDecode, ManyPairs) {
 }
 
 // Twice as many pairs of one length as multiprocessors, but one: thread blocks have two whole pairs, and the last one.
+// They have fewer blocks than a thread block has warps, and more.
 TEST_P(FfdDecode, WholePairs) {
   if (GetParam().layout == FfdCacheLayout::row_major) return;
-  FfdCacheShape many = shape(2 * num_multiprocessors() - 1, 700, 1);
-  many.num_kv_heads = 1;
-  const std::vector<int> lengths(static_cast<std::size_t>(many.batch), 650);
-  const DecodeCounts counts = decode_and_compare(problem_of(many, {.sub_block = 32}, lengths, true));
+  for (int length : {650, 2200}) {
+    SCOPED_TRACE(length);
+    FfdCacheShape many = shape(2 * num_multiprocessors() - 1, length + 50, 1);
+    many.num_kv_heads = 1;
+    const std::vector<int> lengths(static_cast<std::size_t>(many.batch), length);
+    const DecodeCounts counts = decode_and_compare(problem_of(many, {.sub_block = 32}, lengths, true));
+    EXPECT_LE(counts.undecided, 20) << "of " << counts.sub_blocks;
+    EXPECT_GE(counts.share(), 0.1);
+  }
+}
+
+// More blocks than a warp's ring of copies holds, where whole thread blocks are dealt to pairs.
+TEST_P(FfdDecode, LongSequencesOfOneLength) {
+  if (GetParam().layout == FfdCacheLayout::row_major) return;
+  const int pairs = num_multiprocessors() / 2;
+  FfdCacheShape two_each = shape(pairs, 9000, 1);
+  two_each.num_kv_heads = 1;
+  const std::vector<int> lengths(static_cast<std::size_t>(pairs), 8900);
+  const DecodeCounts counts = decode_and_compare(problem_of(two_each, {.sub_block = 64}, lengths, true));
   EXPECT_LE(counts.undecided, 20) << "of " << counts.sub_blocks;
   EXPECT_GE(counts.share(), 0.1);
+}
+
+// A cache knows whether the sequences that it was last filled with are of one length.
+TEST_P(FfdDecode, ACacheFilledAnewWithOtherLengths) {
+  const DecodeProblem equal = problem_of(shape(4, 1100), {.sub_block = 32}, {1000, 1000, 1000, 1000});
+  const DecodeProblem unequal = problem_of(shape(4, 1100), {.sub_block = 32}, {1000, 1, 1100, 129});
+  Gpu gpu;
+  CacheOnGpu cache(equal, gpu);
+  for (const DecodeProblem* const filled : {&equal, &unequal, &equal}) {
+    cache.cache.build(cache.upload(filled->k), cache.upload(filled->v), filled->stride, filled->lengths.data(),
+                      gpu.stream);
+    EXPECT_EQ(cache.cache.view().equal_lengths, filled == &equal);
+    for (FfdBalance balance : {FfdBalance::static_shares, FfdBalance::balanced}) {
+      DecodeProblem problem = *filled;
+      problem.q = equal.q, problem.delta = equal.delta;  // those of the cache's calls
+      problem.options.balance = balance;
+      expect_decoded(PlainDecode(problem), cache.decode(problem.options), tolerance_of(problem.shape));
+    }
+  }
 }
 
 // A call may begin while the one before ends, on another cache: no result is of the wrong one, or of both.
@@ -413,6 +464,36 @@ TEST_P(FfdDecode, ScanAgreesWithThePlainForm) {
       }
     }
   }
+}
+
+// The kernels for sequences of one length are right for others, too: a graph may have been captured before they came.
+TEST_P(FfdDecode, AGraphOutlivesEqualLengths) {
+  if (GetParam().layout == FfdCacheLayout::row_major) return;
+  FfdCacheShape many = shape(2 * num_multiprocessors() - 1, 700, 1);
+  many.num_kv_heads = 1;
+  for (const FfdCacheShape& shape : {this->shape(4, 700), many})
+    for (FfdBalance balance : {FfdBalance::static_shares, FfdBalance::automatic, FfdBalance::balanced}) {
+      SCOPED_TRACE(std::to_string(shape.batch) + " sequences, balance " + std::to_string(static_cast<int>(balance)));
+      std::vector<int> lengths(static_cast<std::size_t>(shape.batch), 650);
+      const DecodeProblem equal = problem_of(shape, {.sub_block = 32, .balance = balance}, lengths);
+      Gpu gpu;
+      CacheOnGpu cache(equal, gpu);
+      cudaGraph_t graph = nullptr;
+      cudaGraphExec_t replay = nullptr;
+      ATTEST_CUDA(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
+      cache.enqueue(equal.options);
+      ATTEST_CUDA(cudaStreamEndCapture(gpu.stream, &graph));
+      ATTEST_CUDA(cudaGraphInstantiate(&replay, graph, 0));
+      DecodeProblem unequal = equal;
+      for (std::size_t b = 0; b < lengths.size(); ++b) unequal.lengths[b] = static_cast<int>(b * 397 % 651);
+      cache.cache.build(cache.upload(unequal.k), cache.upload(unequal.v), unequal.stride, unequal.lengths.data(),
+                        gpu.stream);
+      cache.clear_results();
+      ATTEST_CUDA(cudaGraphLaunch(replay, gpu.stream));
+      expect_decoded(PlainDecode(unequal), cache.results(), tolerance_of(shape));
+      ATTEST_CUDA(cudaGraphExecDestroy(replay));
+      ATTEST_CUDA(cudaGraphDestroy(graph));
+    }
 }
 
 // One graph is replayed while the sequence grows.

@@ -1,0 +1,56 @@
+// The fused decode of sequences of one length: every pair has as many CTAs, whose partial results meet in device
+// memory. The steps are those of ffd_fused.cuh.
+#pragma once
+
+#include "kernels/decode/fused/ffd_one_segment.cuh"
+
+namespace attest {
+
+/// kBalanced: kept tiles are dealt anew.
+template <class T, int D, int kGroups, int kBits, bool kBalanced>
+struct FfdOneLength : FfdOneSegment<T, D, kGroups, kBits> {
+  using Step = FfdStep<T, D, kGroups, kBits>;
+  using Step::copy_query, Step::init_barriers;
+  using Step::kHalves, Step::p, Step::sh, Step::warp, Step::lane;
+
+  __device__ void run() {
+    if (warp == kFfdWarps - 1) prefetch_call(p, D, lane);
+    init_barriers();
+    const int cta = static_cast<int>(blockIdx.x), splits = p.ctas_per_pair, pair = small_quotient(cta, splits);
+    wait_for_launch_before();
+    if (!kBalanced) let_next_launch_begin();
+    const bool busy = pair < p.pairs();
+    if (busy) {
+      copy_query(pair);  // beside the lengths
+      const FfdSegment s = split_segment(p, pair, cta - pair * splits, splits);
+      if constexpr (kBalanced) {
+        this->list_segment(s, p.pair_kept + pair);
+      } else {
+        FfdAttention<T, D, kHalves> state;
+        this->template run_segment<false>(state, s, p.pair_kept + pair);
+        merge_warps<T, D, kHalves>(p, sh.merge, state, sh.area[0], Step::Shared::kArea, pair, pair * splits,
+                                   (pair + 1) * splits - 1);
+        this->discard_own(s, sh.masks);
+      }
+    }
+    if constexpr (kBalanced) {
+      FfdItems items;
+      items.ctas = static_cast<int>(p.pairs()) * splits;
+      items.splits = splits;
+      grid_barrier(p.barrier);
+      this->attend_balanced(items);
+    }
+  }
+};
+
+template <class T, int D, int kGroups, int kBits, bool kBalanced>
+__global__ void __launch_bounds__(kFfdThreads, 1) ffd_one_length_kernel(const __grid_constant__ FfdFusedParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) std::uint8_t memory[];
+  FfdOneLength<T, D, kGroups, kBits, kBalanced>{
+      {{{{{p, *reinterpret_cast<FfdFusedShared<D, kGroups, kBits>*>(memory)}}}}}}
+      .run();
+#endif
+}
+
+}  // namespace attest

@@ -1,0 +1,10 @@
+// The decode kernel of one length for bfloat16.
+#include "kernels/decode/fused/ffd_fused_launch.cuh"
+
+namespace attest {
+
+void launch_ffd_one_length_bfloat16(const FfdCacheShape& shape, const FfdFusedParams& p, cudaStream_t stream) {
+  launch_ffd_one_length_kernel<__nv_bfloat16>(shape, p, stream);
+}
+
+}  // namespace attest
