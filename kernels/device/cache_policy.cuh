@@ -21,11 +21,11 @@ __device__ inline std::uint64_t read_again_policy() {
   return policy;
 }
 
-__device__ inline void store(float* to, float x, std::uint64_t policy) {
+__device__ inline void store_with_policy(float* to, float x, std::uint64_t policy) {
   asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(x), "l"(policy) : "memory");
 }
 /// Of data that no thread block of this launch changes after the caller has met its writer.
-__device__ inline float load(const float* p, std::uint64_t policy) {
+__device__ inline float load_with_policy(const float* p, std::uint64_t policy) {
   float x;
   asm volatile("ld.global.cg.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(x) : "l"(p), "l"(policy) : "memory");
   return x;

@@ -19,8 +19,8 @@ __device__ void store_scores(float* to, const FfdBlockScores<kGroups>& scores, u
 #pragma unroll
     for (int m = 0; m < kFfdTiles; ++m)
       if (mask >> m & 1) {
-        store(to + (16 * m + g) * group + head, scores.s[columns][m][0], policy);
-        store(to + (16 * m + g + 8) * group + head, scores.s[columns][m][1], policy);
+        store_with_policy(to + (16 * m + g) * group + head, scores.s[columns][m][0], policy);
+        store_with_policy(to + (16 * m + g + 8) * group + head, scores.s[columns][m][1], policy);
       }
   }
 }
@@ -34,7 +34,7 @@ __device__ void load_scores(float (&x)[kHalves][4], const float* scores, int gro
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
       const int head = 8 * h + 2 * (lane % 4) + r % 2;
-      x[h][r] = head < group ? load(scores + (lane / 4 + r / 2 * 8) * group + head, policy) : -INFINITY;
+      x[h][r] = head < group ? load_with_policy(scores + (lane / 4 + r / 2 * 8) * group + head, policy) : -INFINITY;
     }
 }
 
