@@ -99,7 +99,11 @@ std::optional<pid_t> spawn(const std::filesystem::path& folder, const std::strin
   pid_t process = 0;
   const std::lock_guard lock(running_mutex);
   const int error = posix_spawnp(&process, "gnuplot", actions, &attributes.attributes, arguments.data(), environ);
-  if (error == ENOENT || error == EACCES || error == ENOTDIR) return std::nullopt;
+  if (error == ENOENT || error == EACCES || error == ENOTDIR) {  // of gnuplot, or of the folder
+    const int entering = access(folder.c_str(), X_OK) == 0 ? 0 : errno;
+    check(entering, ("cannot enter " + folder.string()).c_str());
+    return std::nullopt;
+  }
   check(error, "cannot start gnuplot");
   return running = process;
 }

@@ -5,9 +5,11 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <system_error>
 #include <thread>
 
 #include "tests/dumps/scratch_folder.h"
+#include "tests/message_of.h"
 
 namespace attest {
 namespace {
@@ -45,6 +47,13 @@ TEST_F(GnuplotTest, SaysWhenItIsNotInstalled) {
   const GnuplotRun run = run_gnuplot(folder_, "x.gp", "");
   EXPECT_EQ(run.status, Status::not_installed);
   EXPECT_EQ(run.message, "gnuplot is not installed");
+}
+
+TEST_F(GnuplotTest, AFolderThatIsNotThereIsNoMissingGnuplot) {
+  install_stub("exit 0");
+  const std::string gone = (folder_ / "gone").string();
+  EXPECT_EQ(message_of<std::system_error>([&] { run_gnuplot(gone, "x.gp", ""); }),
+            "cannot enter " + gone + ": No such file or directory");
 }
 
 TEST_F(GnuplotTest, QuotesTheLineThatItComplainsAbout) {

@@ -49,7 +49,7 @@ Values kivi_values(const DeviceLayer& on, Gpu& gpu) {
     const int length = on.length(r), choices[] = {length, 0, length / 2, std::max(0, length - 33)};
     values.count.push_back(choices[r / on.rows.group % 4]);
   }
-  values.on_device = {gpu.upload(groups), {.bits = kBits, .group = group}, gpu.upload(values.count)};
+  values.on_device = {gpu.upload(groups), {.bits = kBits, .group = group}, gpu.upload(values.count), {}};
   return values;
 }
 
