@@ -7,6 +7,7 @@
 
 #include "analysis/validation/unit_validation.h"
 #include "tests/analysis/validation/made_results.h"
+#include "tests/dumps/scratch_folder.h"
 
 namespace attest {
 namespace {
@@ -67,7 +68,8 @@ void expect_at_most_alpha(const char* what, int wrong) {
 }
 
 TEST(CandidatesOfNoise, FalseCertificates) {
-  const std::string path = testing::TempDir() + "noise.h5";
+  const ScratchFolder folder;
+  const std::string path = folder.file("noise.h5");
   int wrong_single = 0, wrong_family = 0, wrong_budget = 0, certified = 0, chosen_is_wrong = 0;
   for (int trial = 0; trial < kTrials; ++trial) {
     const test::OpenSet open = drawn(path, static_cast<std::uint64_t>(trial) + 1);

@@ -9,6 +9,7 @@
 #include "analysis/validation/prompt_values.h"
 #include "dumps/base/error.h"
 #include "tests/analysis/validation/made_results.h"
+#include "tests/dumps/scratch_folder.h"
 #include "tests/message_of.h"
 
 namespace attest {
@@ -38,7 +39,8 @@ MadeStudy made(const std::string& path = "d.h5") {
 }
 
 std::string written(const std::string& name, const MadeStudy& study) {
-  const std::string path = testing::TempDir() + name;
+  static const ScratchFolder folder;
+  const std::string path = folder.file(name);
   test::write_made(path, study);
   return path;
 }
