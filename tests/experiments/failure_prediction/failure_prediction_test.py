@@ -339,8 +339,8 @@ def test_results_without_spans_have_predictors_without(tmp_path):
 
 def test_threads_are_as_many_as_asked(study, tmp_path):
     def most(threads):
-        """The most threads that the process has at a time: those, and the few that any run of the program has."""
-        command = [ATTEST, "figures", *map(str, study.paths), "-o", str(tmp_path / f"{threads}"), "--only",
+        """The most threads seen at a time in the process: those, and the few that any run of the program has."""
+        command = [ATTEST, "figures", *map(str, study.paths), "-o", str(tmp_path / f"{threads}"), "--force", "--only",
                    "failure_prediction", "--threads", str(threads)]
         found = 0
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
@@ -350,7 +350,13 @@ def test_threads_are_as_many_as_asked(study, tmp_path):
         assert process.returncode == 0
         return found
 
-    assert most(12) - most(8) == 4
+    # On a busy machine a look comes too late for some threads, so that the most seen may be too few.
+    twelve = eight = 0
+    for _ in range(5):
+        twelve, eight = max(twelve, most(12)), max(eight, most(8))
+        if twelve - eight == 4:
+            break
+    assert twelve - eight == 4
 
 
 def test_the_same_every_time(study, tmp_path):
