@@ -22,11 +22,13 @@ std::optional<UnitQueue::Place> UnitQueue::take_place() {
   others_first_ = in_plan;
   if (in_plan) {
     const UnitKey unit = plan_.units[next_++];
+    ++in_hand_;
     return Place{.unit = unit, .origin = before_.contains(unit) ? UnitOrigin::before : UnitOrigin::beside};
   }
   if (others_.empty()) return std::nullopt;
   const Place place = others_.front();
   others_.pop_front();
+  ++in_hand_;
   return place;
 }
 
@@ -52,14 +54,23 @@ UnitQueue::Next UnitQueue::next(bool may_compute) {
     const std::optional<Place> place = take_place();
     if (!place) {
       const std::lock_guard lock(mutex_);
-      return {.state = to_load_ > 0 ? State::wait : State::end};
+      return {.state = to_load_ > 0 || in_hand_ > 0 || !others_.empty() ? State::wait : State::end};
     }
-    if (const std::optional<Next> taken = take(*place, may_compute)) {
+    std::optional<Next> taken;
+    try {
+      taken = take(*place, may_compute);
+    } catch (...) {
       const std::lock_guard lock(mutex_);
+      --in_hand_;
+      others_.push_back(*place);
+      throw;
+    }
+    const std::lock_guard lock(mutex_);
+    --in_hand_;
+    if (taken) {
       patience_.reset();
       return *taken;
     }
-    const std::lock_guard lock(mutex_);
     // To the back: the oldest may be in the hands of a slow process that dies later.
     others_.push_back(*place);
     if (may_compute && next_ < plan_.units.size()) continue;

@@ -77,6 +77,7 @@ class UnitQueue {
   std::size_t next_ = 0;       ///< in the plan
   std::deque<Place> others_;   ///< that other processes had when they were asked for, or that could not be loaded
   std::size_t to_load_ = 0;    ///< handed out as `stored`
+  std::size_t in_hand_ = 0;    ///< in neither list, while a thread asks the folder for them
   bool others_first_ = false;  ///< so that they are taken over as they appear, and little is left to do at the end
   Patience patience_;
 };

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "tests/analysis/run/unit_results.h"
@@ -87,6 +89,22 @@ TEST_F(UnitQueueTest, TakesWhatAnotherGivesBackAndReportsWhatItFinishes) {
   }
   EXPECT_TRUE(stored);
   EXPECT_TRUE(given_back);
+}
+
+// A unit that one thread is just asking for is in no list.
+TEST_F(UnitQueueTest, DoesNotEndWhileAThreadAsksForTheLastUnit) {
+  PartialResults others(folder_.file("partial"), PartialResults::Start::resume, "{}");
+  const StudyPlan one{.places = {}, .units = {{0, 0, 0}}, .notices = {}};
+  ASSERT_TRUE(others.try_lock({0, 0, 0}));
+  UnitQueue queue(partial_, one, false);
+  const auto count_ends = [&](int& ends) {
+    for (int i = 0; i < 2000; ++i) ends += queue.next().state == State::end;
+  };
+  int first = 0, second = 0;
+  std::thread thread(count_ends, std::ref(first));
+  count_ends(second);
+  thread.join();
+  EXPECT_EQ(first + second, 0);
 }
 
 TEST_F(UnitQueueTest, EndsWhenTheFolderIsGone) {
