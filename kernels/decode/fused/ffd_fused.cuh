@@ -43,7 +43,6 @@ template <class T, int D, int kGroups, int kBits, bool kLate, bool kStatic>
 struct FfdFused : FfdEvenDeal<T, D, kGroups, kBits, kLate> {
   using Step = FfdStep<T, D, kGroups, kBits>;
   using Scan = FfdScanStep<T, D, kGroups, kBits, kLate>;
-  using Attend = FfdAttendStep<T, D, kGroups, kBits, kLate>;
   using Deal = FfdEvenDeal<T, D, kGroups, kBits, kLate>;
   using Deal::attend_balanced, Deal::base_of, Deal::store_list;
   using Step::await_query, Step::copy_query, Step::init_barriers, Step::p, Step::sh, Step::warp, Step::lane;
