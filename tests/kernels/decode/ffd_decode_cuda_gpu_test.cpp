@@ -7,30 +7,17 @@
 
 #include "kernels/decode/fused/ffd_fragments.cuh"
 #include "kernels/device/multiprocessor.h"
-#include "tests/kernels/decode/cache_on_gpu.h"
+#include "tests/kernels/decode/decode_cases.h"
 
 namespace attest::test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// Tensor cores take weights of 16 bits; the reference keeps them in float32.
-DecodeTolerance tolerance_of(const FfdCacheShape& shape) {
-  if (shape.layout == FfdCacheLayout::row_major) return {};
-  return {.weight = shape.element_type == ElementType::float16 ? 0x1p-11 : 0x1p-8};
-}
-
 /// Around the borders of blocks, and nothing at all; two have blocks enough that many can be dropped.
 const std::vector<int>& lengths_at_borders() {
   static const std::vector<int> lengths{0, 1, 127, 128, 129, 255, 256, 300, 1000, 1100};
   return lengths;
-}
-
-DecodeProblem problem_of(const FfdCacheShape& shape, const FfdDecodeOptions& options, const std::vector<int>& lengths,
-                         bool with_sinks = false) {
-  DecodeProblem problem = make_decode_problem(shape, options, lengths, with_sinks, 11);
-  calibrate_delta(problem, 0.35);
-  return problem;
 }
 
 /// Every way to launch and to deal must give the results of the plain form, and twice the same bits.
@@ -150,7 +137,9 @@ TEST_P(FfdDecodeSizes, SequencesOfOneLength) {
     const DecodeCounts counts =
         decode_and_compare(problem_of(shape(4, 2, 3000), options, std::vector<int>(4, length), number % 2 == 0));
     EXPECT_LE(counts.undecided, 8) << "of " << counts.sub_blocks;
-    if (length > 1000) EXPECT_GE(counts.share(), 0.1);
+    if (length > 1000) {
+      EXPECT_GE(counts.share(), 0.1);
+    }
   }
 }
 
@@ -160,35 +149,7 @@ TEST_P(FfdDecodeSizes, OneLength) {
   expect_not_trivial(decode_and_compare(problem_of(shape(1, 8, 2200), {.sub_block = 64}, {2100}, true)));
 }
 
-struct Kind {
-  FfdCacheLayout layout;
-  ElementType type;
-  friend std::ostream& operator<<(std::ostream& out, const Kind& k) {
-    return out << (k.layout == FfdCacheLayout::fragments ? "fragments_" : "row_major_") << name_of(k.type);
-  }
-};
-
-class FfdDecode : public OnGpuWith<Kind> {
- protected:
-  FfdCacheShape shape(int batch, std::int64_t max_tokens = 1100, int group = 4) const {
-    const bool fragments = GetParam().layout == FfdCacheLayout::fragments;
-    return {.batch = batch,
-            .num_kv_heads = 2,
-            .group = group,
-            .head_dim = fragments ? 64 : 80,
-            .value_dim = fragments ? 64 : 72,
-            .max_tokens = max_tokens,
-            .element_type = GetParam().type,
-            .layout = GetParam().layout};
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(Kinds, FfdDecode,
-                         testing::Values(Kind{FfdCacheLayout::fragments, ElementType::float16},
-                                         Kind{FfdCacheLayout::fragments, ElementType::bfloat16},
-                                         Kind{FfdCacheLayout::row_major, ElementType::float16},
-                                         Kind{FfdCacheLayout::row_major, ElementType::bfloat16}),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Kinds, FfdDecode, decode_kinds(), testing::PrintToStringParamName());
 
 TEST_P(FfdDecode, EveryPseudoMaxAndNumberOfBoundaryBlocks) {
   for (FfdDecodePseudoMax pseudo_max :
@@ -463,61 +424,6 @@ TEST_P(FfdDecode, ScanAgreesWithThePlainForm) {
                   *std::max_element(first, first + sub_block * group));
       }
     }
-  }
-}
-
-// The kernels for sequences of one length are right for others, too: a graph may have been captured before they came.
-TEST_P(FfdDecode, AGraphOutlivesEqualLengths) {
-  if (GetParam().layout == FfdCacheLayout::row_major) return;
-  FfdCacheShape many = shape(2 * num_multiprocessors() - 1, 700, 1);
-  many.num_kv_heads = 1;
-  for (const FfdCacheShape& shape : {this->shape(4, 700), many})
-    for (FfdBalance balance : {FfdBalance::static_shares, FfdBalance::automatic, FfdBalance::balanced}) {
-      SCOPED_TRACE(std::to_string(shape.batch) + " sequences, balance " + std::to_string(static_cast<int>(balance)));
-      std::vector<int> lengths(static_cast<std::size_t>(shape.batch), 650);
-      const DecodeProblem equal = problem_of(shape, {.sub_block = 32, .balance = balance}, lengths);
-      Gpu gpu;
-      CacheOnGpu cache(equal, gpu);
-      cudaGraph_t graph = nullptr;
-      cudaGraphExec_t replay = nullptr;
-      ATTEST_CUDA(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
-      cache.enqueue(equal.options);
-      ATTEST_CUDA(cudaStreamEndCapture(gpu.stream, &graph));
-      ATTEST_CUDA(cudaGraphInstantiate(&replay, graph, 0));
-      DecodeProblem unequal = equal;
-      for (std::size_t b = 0; b < lengths.size(); ++b) unequal.lengths[b] = static_cast<int>(b * 397 % 651);
-      cache.cache.build(cache.upload(unequal.k), cache.upload(unequal.v), unequal.stride, unequal.lengths.data(),
-                        gpu.stream);
-      cache.clear_results();
-      ATTEST_CUDA(cudaGraphLaunch(replay, gpu.stream));
-      expect_decoded(PlainDecode(unequal), cache.results(), tolerance_of(shape));
-      ATTEST_CUDA(cudaGraphExecDestroy(replay));
-      ATTEST_CUDA(cudaGraphDestroy(graph));
-    }
-}
-
-// One graph is replayed while the sequence grows.
-TEST_P(FfdDecode, IsCapturedInAGraph) {
-  for (FfdDecodePseudoMax pseudo_max : {FfdDecodePseudoMax::thumbnail, FfdDecodePseudoMax::global}) {
-    const DecodeProblem problem = problem_of(shape(1, 400), {.pseudo_max = pseudo_max}, {300});
-    Gpu gpu;
-    CacheOnGpu cache(problem, {255}, gpu);
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t replay = nullptr;
-    ATTEST_CUDA(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
-    cache.enqueue(problem.options);
-    ATTEST_CUDA(cudaStreamEndCapture(gpu.stream, &graph));
-    ATTEST_CUDA(cudaGraphInstantiate(&replay, graph, 0));
-    for (int length = 255; length < 258; ++length) {
-      if (length > 255) cache.append({length - 1});
-      cache.clear_results();
-      ATTEST_CUDA(cudaGraphLaunch(replay, gpu.stream));
-      DecodeProblem now = problem;
-      now.lengths = {length};
-      expect_decoded(PlainDecode(now), cache.results(), tolerance_of(problem.shape));
-    }
-    ATTEST_CUDA(cudaGraphExecDestroy(replay));
-    ATTEST_CUDA(cudaGraphDestroy(graph));
   }
 }
 
