@@ -139,13 +139,14 @@ struct DumpReader::State {
            });
   }
 
-  bool stream(std::size_t sample, int layer, LayerStore& store, const Workers& threads,
-              const BlockObserver& observe) const {
+  bool stream(std::size_t sample, int layer, LayerStore& store, const Workers& threads, const BlockObserver& observe,
+              ValueCheck check) const {
     const LayerInfo& stored = layer_info(sample, layer);
     const ElementType type = stored.element_type;
     std::atomic<bool> finite{true};
     // `read` fills a piece and returns whether it is finite.
     const auto put = [&](const KvPiece& piece, const std::function<bool(std::span<std::byte>)>& read) {
+      store.arrival.add_begun(piece.end - piece.begin);
       store.put(piece.tensor, piece.begin, piece.end - piece.begin, [&](std::span<std::byte> to) {
         if (!read(to)) finite = false;
       });
@@ -157,7 +158,7 @@ struct DumpReader::State {
         put({tensor, at, std::min(at + LayerStore::kPieceBytes, bytes)}, [&](std::span<std::byte> to) {
           const std::size_t size = input.read(to);
           received += size;
-          return size == to.size() && all_finite(type, to);
+          return size == to.size() && (check == ValueCheck::no || all_finite(type, to));
         });
       return received;
     };
@@ -172,7 +173,8 @@ struct DumpReader::State {
     const std::vector<KvPiece> pieces = kv_pieces(stored.k, stored.v, metadata.info.shape.num_kv_heads);
     threads.run(pieces.size(), [&](int, std::size_t i) {
       const std::int64_t offset = (pieces[i].tensor == KvTensor::k ? stored.k : stored.v).file_offset;
-      put(pieces[i], [&](std::span<std::byte> to) { return read_piece(file, offset, pieces[i], type, observe, to); });
+      put(pieces[i],
+          [&](std::span<std::byte> to) { return read_piece(file, offset, pieces[i], type, observe, to, check); });
     });
     return finite;
   }
@@ -213,8 +215,13 @@ bool DumpReader::read_queries(std::size_t sample, int layer, AttentionLayer& out
 }
 
 bool DumpReader::read_keys_and_values(std::size_t sample, int layer, LayerStore& store, const Workers& threads,
-                                      const BlockObserver& observe) const {
-  return state_->stream(sample, layer, store, threads, observe);
+                                      const BlockObserver& observe, ValueCheck check) const {
+  return state_->stream(sample, layer, store, threads, observe, check);
+}
+
+LayerBlocks DumpReader::layer_blocks(std::size_t sample, int layer) const {
+  const LayerInfo& stored = layer_info(sample, layer);
+  return attest::layer_blocks(stored.k, stored.v);
 }
 
 bool DumpReader::reads_heads(std::size_t sample, int layer) const {

@@ -21,7 +21,14 @@ namespace attest {
 
 /// Bytes of a file that are a whole block: kFileBlock bytes at a multiple of kFileBlock.
 using BlockObserver = std::function<void(std::uint64_t block, std::span<const std::byte> bytes)>;
-inline constexpr std::uint64_t kFileBlock = std::uint64_t{1} << 20;
+/// The blocks of a file in which keys and values of a layer lie that are contiguous there.
+struct LayerBlocks {
+  std::vector<TensorBlock> whole;  ///< in one tensor
+  std::vector<std::uint64_t> cut;  ///< numbers of those at the ends of a tensor
+};
+
+/// Whether values are checked while they are read.
+enum class ValueCheck : bool { no, yes };
 
 /// Thread-safe: threads may read different layers of one reader at the same time.
 class DumpReader {
@@ -55,9 +62,11 @@ class DumpReader {
   [[nodiscard]] bool read_queries(std::size_t sample, int layer, AttentionLayer& out, const Workers& threads = 4,
                                   const BlockObserver& observe = {}) const;
   /// The second step puts keys and values into the store, piece by piece. The store has reserved the room, and its
-  /// `arrival` has begun. Returns whether they are finite.
+  /// `arrival` has begun. Returns whether they are finite, as far as they are checked.
   [[nodiscard]] bool read_keys_and_values(std::size_t sample, int layer, LayerStore& store, const Workers& threads = 4,
-                                          const BlockObserver& observe = {}) const;
+                                          const BlockObserver& observe = {}, ValueCheck check = ValueCheck::yes) const;
+  /// read_keys_and_values() observes the whole ones.
+  LayerBlocks layer_blocks(std::size_t sample, int layer) const;
 
   /// Whether keys and values can be read by KV heads: they are contiguous in the file.
   bool reads_heads(std::size_t sample, int layer) const;

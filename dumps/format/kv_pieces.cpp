@@ -42,8 +42,25 @@ std::vector<KvPiece> kv_pieces(const TensorLocation& k, const TensorLocation& v,
   return pieces;
 }
 
+LayerBlocks layer_blocks(const TensorLocation& k, const TensorLocation& v) {
+  LayerBlocks blocks;
+  for (const KvTensor tensor : {KvTensor::k, KvTensor::v}) {
+    const TensorLocation& location = tensor == KvTensor::k ? k : v;
+    if (location.file_offset < 0 || location.bytes == 0) continue;
+    const auto begin = static_cast<std::uint64_t>(location.file_offset), end = begin + location.bytes;
+    for (std::uint64_t number = begin / kFileBlock; number * kFileBlock < end; ++number) {
+      const std::uint64_t first = number * kFileBlock;
+      if (first >= begin && first + kFileBlock <= end)
+        blocks.whole.push_back({tensor, static_cast<std::size_t>(first - begin), number});
+      else
+        blocks.cut.push_back(number);
+    }
+  }
+  return blocks;
+}
+
 bool read_piece(const InputFile& file, std::int64_t tensor_offset, const KvPiece& piece, ElementType type,
-                const BlockObserver& observe, std::span<std::byte> out) {
+                const BlockObserver& observe, std::span<std::byte> out, ValueCheck check) {
   const std::size_t element = size_of(type);
   const auto in_file = [&](std::size_t at) { return static_cast<std::uint64_t>(tensor_offset) + at; };
   std::size_t checked = std::min(piece.end, (piece.begin + element - 1) / element * element);
@@ -52,14 +69,14 @@ bool read_piece(const InputFile& file, std::int64_t tensor_offset, const KvPiece
     const std::size_t end = std::min(piece.end, begin + kFileBlock - in_file(begin) % kFileBlock);
     const std::span<std::byte> block = out.subspan(begin - piece.begin, end - begin);
     file.read(in_file(begin), block);
-    if (const std::size_t whole = end / element * element; whole > checked) {
+    if (const std::size_t whole = end / element * element; check == ValueCheck::yes && whole > checked) {
       finite = all_finite(type, out.subspan(checked - piece.begin, whole - checked)) && finite;
       checked = whole;
     }
     if (observe && block.size() == kFileBlock) observe(in_file(begin) / kFileBlock, block);
     begin = end;
   }
-  if (checked < piece.end) {  // the last element ends in the next piece
+  if (check == ValueCheck::yes && checked < piece.end) {  // the last element ends in the next piece
     std::vector<std::byte> cut(element);
     file.read(in_file(checked), cut);
     finite = all_finite(type, cut) && finite;

@@ -23,9 +23,11 @@ struct KvPiece {
 /// first heads come first, so that heads become complete one after the other. The last pieces are smaller.
 std::vector<KvPiece> kv_pieces(const TensorLocation& k, const TensorLocation& v, int num_kv_heads);
 
+LayerBlocks layer_blocks(const TensorLocation& k, const TensorLocation& v);
+
 /// Reads a piece into `out`, block by block, and observes the blocks as DumpReader::read_layer does. Returns whether
-/// the elements that begin in the piece are finite.
+/// the elements that begin in the piece are finite; true if they are not checked.
 bool read_piece(const InputFile& file, std::int64_t tensor_offset, const KvPiece& piece, ElementType type,
-                const BlockObserver& observe, std::span<std::byte> out);
+                const BlockObserver& observe, std::span<std::byte> out, ValueCheck check = ValueCheck::yes);
 
 }  // namespace attest

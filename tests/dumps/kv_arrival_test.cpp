@@ -53,6 +53,25 @@ TEST(KvArrival, WaitsForHeads) {
   EXPECT_EQ(arrival.wait(1, 60s).heads, 1);
 }
 
+TEST(KvArrival, SaysWhenTheLastBytesAreBeingRead) {
+  KvArrival arrival;
+  arrival.begin(2, kKey, kValue);
+  arrival.add_begun(2 * kKey);
+  arrival.add_begun(2 * kValue - 1);
+  EXPECT_FALSE(arrival.wait_for_last_begun(0ms).all_begun);
+  const std::jthread other([&] {
+    std::this_thread::sleep_for(10ms);
+    arrival.add_begun(1);
+  });
+  const KvArrival::State state = arrival.wait_for_last_begun(60s);
+  EXPECT_TRUE(state.all_begun);
+  EXPECT_EQ(state.heads, 0) << "none has arrived";
+  arrival.begin(2, kKey, kValue);
+  EXPECT_FALSE(arrival.wait_for_last_begun(0ms).all_begun) << "another layer";
+  arrival.end();
+  EXPECT_TRUE(arrival.wait_for_last_begun(60s).ended);
+}
+
 TEST(KvArrival, TheEndWakes) {
   KvArrival arrival;
   arrival.begin(2, kKey, kValue);

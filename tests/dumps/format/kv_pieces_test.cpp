@@ -64,7 +64,7 @@ TEST(KvPieces, LeaveOutWhatIsNotContiguous) {
 /// A file of float16 numbers from `kOffset` on, all finite but one; its tensor is cut inside an element.
 class ReadPieceTest : public testing::Test {
  protected:
-  static constexpr std::size_t kOffset = 7, kBytes = 2 * kPiece + 500'000;
+  static constexpr std::size_t kOffset = 7, kBytes = 2 * kPiece + 500'000, kBlocks = 2 * kPiece / kFileBlock;
 
   ReadPieceTest() {
     for (std::size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = static_cast<char>(i * 2654435761u >> 13 & 0x3F);
@@ -94,7 +94,7 @@ TEST_F(ReadPieceTest, GivesTheBytesAndTheWholeBlocks) {
     std::memcpy(read.data() + piece.begin, out.data(), out.size());
   }
   EXPECT_TRUE(read == bytes_.substr(kOffset));
-  EXPECT_EQ(blocks.size(), 7u) << "all but the first, which has bytes before the tensor, and the last";
+  EXPECT_EQ(blocks.size(), kBlocks - 1) << "all but the first, which has bytes before the tensor, and the last";
   for (const auto& [block, bytes] : blocks) EXPECT_TRUE(bytes == bytes_.substr(block * kFileBlock, kFileBlock));
 }
 
@@ -116,6 +116,27 @@ TEST_F(ReadPieceTest, FindsABadElementWhereverItIs) {
     EXPECT_EQ(std::ranges::count(finite, false), 1) << element;
     bytes_ = before;
   }
+}
+
+TEST_F(ReadPieceTest, ChecksNothingIfNotAskedTo) {
+  bytes_.replace(kOffset + 4, 2, std::string("\x01\x7C", 2));  // NaN
+  const InputFile from = file();
+  const KvPiece first = pieces().front();
+  std::vector<std::byte> out(first.end - first.begin);
+  EXPECT_FALSE(read_piece(from, kOffset, first, ElementType::float16, {}, out));
+  EXPECT_TRUE(read_piece(from, kOffset, first, ElementType::float16, {}, out, ValueCheck::no));
+  EXPECT_EQ(std::memcmp(out.data(), bytes_.data() + kOffset, out.size()), 0);
+}
+
+TEST(LayerBlocks, AreWholeOrCut) {
+  constexpr auto kBlock = static_cast<std::int64_t>(kFileBlock);
+  const TensorLocation k{.file_offset = 3 * kBlock - 8, .bytes = 2 * kFileBlock + 8},
+      v{.file_offset = 5 * kBlock, .bytes = kFileBlock - 1}, decoded{.file_offset = -1, .bytes = 9 * kFileBlock};
+  const LayerBlocks blocks = layer_blocks(k, v);
+  EXPECT_EQ(blocks.whole, (std::vector<TensorBlock>{{KvTensor::k, 8, 3}, {KvTensor::k, kFileBlock + 8, 4}}));
+  EXPECT_EQ(blocks.cut, (std::vector<std::uint64_t>{2, 5}));
+  EXPECT_EQ(layer_blocks(decoded, v).cut, (std::vector<std::uint64_t>{5}));
+  EXPECT_TRUE(layer_blocks(decoded, {.file_offset = 8, .bytes = 0}).cut.empty());
 }
 
 TEST_F(ReadPieceTest, SaysWhenTheFileIsTooShort) {
