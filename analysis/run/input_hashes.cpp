@@ -14,7 +14,6 @@
 #include "analysis/results/study_difference.h"
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
-#include "dumps/base/input_file.h"
 #include "dumps/base/printable.h"
 #include "dumps/format/dump_reader.h"
 
@@ -145,14 +144,25 @@ void InputHashes::hash_rest(const std::stop_token& stop) {
     const std::uint64_t number = states_.size() - 1 - i;
     if (!begin(number)) continue;
     const Block at = place(number);
-    const InputStatus& input = inputs_[at.input];
-    if (at.input != open_input) file.emplace(input.path);
+    if (at.input != open_input) file.emplace(inputs_[at.input].path);
     open_input = at.input;
-    const std::uint64_t begin = at.block * kFileBlock;
-    const std::span bytes = std::span(buffer).first(std::min(kFileBlock, input.bytes - begin));
-    file->read(begin, bytes);
-    store(number, hash_of(bytes));
+    hash_block(*file, at, buffer);
   }
+}
+
+void InputHashes::hash_block(const InputFile& file, const Block& at, std::span<std::byte> buffer) {
+  const std::uint64_t begin = at.block * kFileBlock;
+  const std::span bytes = buffer.first(std::min(kFileBlock, inputs_[at.input].bytes - begin));
+  file.read(begin, bytes);
+  store(begins_[at.input] + at.block, hash_of(bytes));
+}
+
+void InputHashes::hash(std::size_t input, std::span<const std::uint64_t> blocks) {
+  std::vector<std::byte> buffer(kFileBlock);
+  const InputFile file(inputs_.at(input).path);
+  for (const std::uint64_t block : blocks)
+    if (block < begins_[input + 1] - begins_[input] && begin(begins_[input] + block))
+      hash_block(file, {input, block}, buffer);
 }
 
 void InputHashes::finish(std::exception_ptr failure) {

@@ -9,6 +9,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -16,6 +17,7 @@
 
 #include "analysis/results/layer_results.h"
 #include "analysis/results/manifest_inputs.h"
+#include "dumps/base/input_file.h"
 
 namespace attest {
 
@@ -51,6 +53,8 @@ class InputHashes {
 
   /// Nothing is hashed beside the study any more, until somebody waits.
   void rest();
+  /// Hashes blocks of inputs[input] that nobody knows, on the calling thread. Throws InputError.
+  void hash(std::size_t input, std::span<const std::uint64_t> blocks);
 
   /// The hashes in hexadecimal, in the order of the inputs, or null if they are not known yet. Throws InputError if an
   /// input could not be read.
@@ -73,6 +77,8 @@ class InputHashes {
   /// For one thread: whether it is to hash this block.
   bool begin(std::uint64_t number);
   void store(std::uint64_t number, std::uint64_t hash);
+  /// Reads a block that was begun, into `buffer`.
+  void hash_block(const InputFile& file, const Block& at, std::span<std::byte> buffer);
   [[noreturn]] void refuse(std::uint64_t number, const std::string& process) const;
   void finish(std::exception_ptr failure);
   void finish_locked(std::exception_ptr failure);

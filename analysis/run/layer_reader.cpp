@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <future>
 #include <memory>
@@ -21,6 +22,9 @@
 
 namespace attest {
 namespace {
+
+/// How long the reading thread waits for others before it looks for the end of the study.
+constexpr std::chrono::milliseconds kArrivalWait{50};
 
 /// Averaged over the scales of the outputs; empty if the dump has none.
 std::vector<float> output_gradient(const DumpReader& dump, std::size_t sample, int layer) {
@@ -61,6 +65,7 @@ class DumpSource final : public KvSource {
 void LayerReader::run(const std::stop_token& stop) noexcept {
   try {
     deliver_all(stop);
+    finish_reading();
     handover_.finish(nullptr);
   } catch (...) {
     handover_.finish(std::current_exception());
@@ -97,15 +102,18 @@ class LayerReader::Blocks {
  public:
   Blocks(const StreamOptions& options, std::size_t dump) : options_(options), dump_(dump) {}
 
-  BlockObserver observer() {
+  /// `hash`: no one else does.
+  BlockObserver observer(bool hash = true) {
     if (!options_.hash_blocks) return {};
-    return [this](std::uint64_t block, std::span<const std::byte> bytes) {
+    return [this, hash](std::uint64_t block, std::span<const std::byte> bytes) {
       if (options_.stop != nullptr && *options_.stop) throw Interrupted("interrupted");
-      const BlockHash hashed{.block = block, .hash = hash_of(bytes)};
-      if (options_.hashes != nullptr) options_.hashes->set(dump_, hashed);
-      const std::lock_guard lock(mutex_);
-      blocks_.push_back(hashed);
+      if (hash) add({.block = block, .hash = hash_of(bytes)});
     };
+  }
+  void add(const BlockHash& hashed) {
+    if (options_.hashes != nullptr) options_.hashes->set(dump_, hashed);
+    const std::lock_guard lock(mutex_);
+    blocks_.push_back(hashed);
   }
   /// Those of the layer, in the order of the file.
   std::vector<BlockHash> take() {
@@ -164,35 +172,124 @@ std::string LayerReader::bad_value(const UnitKey& unit, const AttentionLayer& la
                      defect);
 }
 
+LayerReader::Inspection LayerReader::begin_inspection(const UnitKey& unit, LayerStore& store) const {
+  Inspection there;
+  if (!store.inspects()) return there;
+  const std::size_t sample = plan_.places[unit.dump][unit.sample].index;
+  const DumpReader& dump = dumps_[unit.dump];
+  there.checks = true;
+  if (options_.hash_blocks) {
+    there.blocks = dump.layer_blocks(sample, unit.layer);
+    there.hashes = std::ranges::all_of(
+        there.blocks.whole, [](const TensorBlock& block) { return block.begin % LayerStore::kHashAlignment == 0; });
+    if (!there.hashes) there.blocks = {};
+  }
+  store.begin_inspection(dump.layer_info(sample, unit.layer).element_type, there.blocks.whole);
+  return there;
+}
+
+void LayerReader::hash_cut_blocks(const UnitKey& unit, const Inspection& there) const {
+  if (!there.hashes || options_.hashes == nullptr) return;
+  options_.hashes->rest();  // a thread that hashes beside the study would only take what reading needs
+  options_.hashes->hash(unit.dump, there.blocks.cut);
+}
+
+std::string LayerReader::find_bad_value(const UnitKey& unit, const BlockObserver& observe) const {
+  const PlannedSample& place = plan_.places[unit.dump][unit.sample];
+  const DumpReader& dump = dumps_[unit.dump];
+  AttentionLayer again;
+  // On threads of its own, since others of this object may be reading the next layer.
+  std::ignore = dump.read_layer(place.index, unit.layer, again, options_.reading_threads, observe);
+  select_queries(again, place.query_indices);
+  const std::string defect = bad_value(unit, again);
+  if (!defect.empty()) return defect;
+  return fmt::format("{}: sample '{}', layer {}: held NaN or infinity before, the file has changed", dump.info().path,
+                     dump.info().samples[place.index].name, unit.layer);
+}
+
 ReadLayer LayerReader::read_into_store(const UnitKey& unit, LayerStore& store, bool finite_queries,
-                                       Blocks& blocks) const {
+                                       const Inspection& there, const Workers& threads, Blocks& blocks) const {
   struct End {
     KvArrival& arrival;
     ~End() { arrival.end(); }
   } const end{store.arrival};
-  const PlannedSample& place = plan_.places[unit.dump][unit.sample];
-  const DumpReader& dump = dumps_[unit.dump];
-  const bool finite = dump.read_keys_and_values(place.index, unit.layer, store, threads_, blocks.observer());
+  const bool finite = dumps_[unit.dump].read_keys_and_values(plan_.places[unit.dump][unit.sample].index, unit.layer,
+                                                             store, threads, blocks.observer(!there.hashes),
+                                                             there.checks ? ValueCheck::no : ValueCheck::yes);
   ReadLayer read{.blocks = blocks.take(), .defect = {}};
-  if (finite && finite_queries) return read;
-  AttentionLayer again;  // in host memory, to find the place
-  std::ignore = dump.read_layer(place.index, unit.layer, again, threads_);
-  select_queries(again, place.query_indices);
-  read.defect = bad_value(unit, again);
-  if (read.defect.empty())
-    read.defect = fmt::format("{}: sample '{}', layer {}: held NaN or infinity before, the file has changed",
-                              dump.info().path, dump.info().samples[place.index].name, unit.layer);
+  if (!finite || !finite_queries) read.defect = find_bad_value(unit);
   return read;
+}
+
+std::shared_future<ReadLayer> LayerReader::with_findings(const UnitKey& unit, std::shared_ptr<LayerStore> store,
+                                                         const Inspection& there,
+                                                         std::shared_future<ReadLayer> reading) const {
+  if (!there.checks) return reading;
+  return std::async(std::launch::deferred,
+                    [this, unit, store = std::move(store), there, reading = std::move(reading)] {
+                      ReadLayer read = reading.get();
+                      const StoreFindings found = store->findings();
+                      Blocks blocks(options_, unit.dump);
+                      if (found.finite) {
+                        for (const BlockHash& block : read.blocks) blocks.add(block);
+                        for (std::size_t i = 0; i < there.blocks.whole.size(); ++i)
+                          blocks.add({.block = there.blocks.whole[i].number, .hash = found.hashes.at(i)});
+                      } else {
+                        read.defect = find_bad_value(unit, blocks.observer(there.hashes));
+                      }
+                      if (there.hashes) read.blocks = blocks.take();
+                      return read;
+                    })
+      .share();
+}
+
+bool LayerReader::read_delivered(Delivery delivery, std::shared_ptr<Blocks> blocks, const std::stop_token& stop) {
+  const UnitKey unit = delivery.unit;
+  const std::shared_ptr<LayerStore> store = delivery.layer->store;
+  const Inspection there = begin_inspection(unit, *store);
+  const Workers& threads = others_turn_ ? other_threads_ : threads_;
+  others_turn_ = !others_turn_;
+  const auto promise = std::make_shared<std::promise<ReadLayer>>();
+  delivery.reading = with_findings(unit, store, there, promise->get_future().share());
+  if (!handover_.deliver(std::move(delivery), stop)) return false;  // from here on the layer is the study's
+  std::future<void> reading;
+  try {
+    reading = std::async(std::launch::async, [this, unit, store, there, &threads, blocks, promise] {
+      try {
+        promise->set_value(read_into_store(unit, *store, true, there, threads, *blocks));
+      } catch (...) {
+        promise->set_exception(std::current_exception());
+        throw;
+      }
+    });
+  } catch (...) {  // no further thread can be started
+    store->arrival.end();
+    promise->set_exception(std::current_exception());
+    throw;
+  }
+  std::swap(reading, reading_);
+  if (reading.valid()) reading.get();
+  hash_cut_blocks(unit, there);
+  while (!stop.stop_requested()) {
+    const KvArrival::State state = store->arrival.wait_for_last_begun(kArrivalWait);
+    if (state.all_begun || state.ended) break;
+  }
+  return true;
+}
+
+void LayerReader::finish_reading() {
+  if (reading_.valid()) reading_.get();
 }
 
 bool LayerReader::read(const UnitKey& unit, std::unique_ptr<AttentionLayer> layer, const std::stop_token& stop) {
   const std::size_t index = plan_.places[unit.dump][unit.sample].index;
   const DumpReader& dump = dumps_[unit.dump];
   AttentionLayer& own = *layer;
-  Blocks blocks(options_, unit.dump);
+  const auto blocks = std::make_shared<Blocks>(options_, unit.dump);
   const Place to = place_for(unit, own);
-  bool finite = to == Place::host_memory ? dump.read_layer(index, unit.layer, own, threads_, blocks.observer())
-                                         : dump.read_queries(index, unit.layer, own, threads_, blocks.observer());
+  const Workers& threads = others_turn_ ? other_threads_ : threads_;  // those that do not read the layer before
+  bool finite = to == Place::host_memory ? dump.read_layer(index, unit.layer, own, threads, blocks->observer())
+                                         : dump.read_queries(index, unit.layer, own, threads, blocks->observer());
   complete(unit, own);
   const std::string bad_estimate = first_bad_estimate(own, dump.info().samples[index].name);
   std::promise<ReadLayer> reading;
@@ -207,21 +304,14 @@ bool LayerReader::read(const UnitKey& unit, std::unique_ptr<AttentionLayer> laye
       store = std::make_shared<DroppingStore>();
       begin_arrival(unit, *store);
     } else if (finite && bad_estimate.empty()) {
-      const bool goes_on = handover_.deliver(std::move(delivery), stop);  // from here on the layer is the study's
-      try {
-        reading.set_value(goes_on ? read_into_store(unit, *store, true, blocks) : ReadLayer());
-      } catch (...) {
-        reading.set_exception(std::current_exception());
-        throw;
-      }
-      return goes_on;
+      return read_delivered(std::move(delivery), blocks, stop);
     }
-    ReadLayer read = read_into_store(unit, *store, finite, blocks);
+    ReadLayer read = read_into_store(unit, *store, finite, {}, threads, *blocks);
     if (read.defect.empty()) read.defect = bad_estimate;
     reading.set_value(std::move(read));
   } else {
     std::string defect = finite ? std::string() : bad_value(unit, own);
-    reading.set_value({.blocks = blocks.take(), .defect = defect.empty() ? bad_estimate : std::move(defect)});
+    reading.set_value({.blocks = blocks->take(), .defect = defect.empty() ? bad_estimate : std::move(defect)});
   }
   return handover_.deliver(std::move(delivery), stop);
 }

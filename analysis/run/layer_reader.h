@@ -4,10 +4,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "analysis/layer/layer_study.h"
 #include "analysis/run/device_lock.h"
@@ -50,6 +52,7 @@ class LayerReader {
         dumps_(dumps),
         options_(options),
         threads_(options.reading_threads),
+        other_threads_(options.reading_threads),
         queue_(queue),
         device_(device),
         handover_(handover) {}
@@ -59,12 +62,32 @@ class LayerReader {
 
  private:
   class Blocks;
+  /// What a store looks at itself: values, and the whole ones of these blocks of the file.
+  struct Inspection {
+    bool checks = false, hashes = false;
+    LayerBlocks blocks;
+  };
   void deliver_all(const std::stop_token& stop);
   /// Reads a layer and delivers it: if it has a store with room, before its keys and values; if its store has none,
   /// without them, once they are known to be finite. False if the study has ended.
   bool read(const UnitKey& unit, std::unique_ptr<AttentionLayer> layer, const std::stop_token& stop);
-  /// Reads its keys and values, and tells when they are there.
-  ReadLayer read_into_store(const UnitKey& unit, LayerStore& store, bool finite_queries, Blocks& blocks) const;
+  /// Delivers a layer whose queries are finite, and then reads its keys and values into its store. Returns when
+  /// the last of them are being read, so that other threads begin the next layer while some are still at work.
+  bool read_delivered(Delivery delivery, std::shared_ptr<Blocks> blocks, const std::stop_token& stop);
+  /// Waits for the layer whose keys and values were begun last. Throws what reading them threw.
+  void finish_reading();
+  /// Asks a store to do so, if it can, where keys and values are read for the first and only time.
+  Inspection begin_inspection(const UnitKey& unit, LayerStore& store) const;
+  /// Reads its keys and values, and tells when they are there. What the store inspects is not looked at.
+  ReadLayer read_into_store(const UnitKey& unit, LayerStore& store, bool finite_queries, const Inspection& there,
+                            const Workers& threads, Blocks& blocks) const;
+  /// The blocks that a store which hashes does not have as a whole.
+  void hash_cut_blocks(const UnitKey& unit, const Inspection& there) const;
+  /// What is known with the findings of a store. Whoever asks first waits for them.
+  std::shared_future<ReadLayer> with_findings(const UnitKey& unit, std::shared_ptr<LayerStore> store,
+                                              const Inspection& there, std::shared_future<ReadLayer> reading) const;
+  /// Of a layer that held NaN or infinity: reads it once more, into host memory, to name the place.
+  std::string find_bad_value(const UnitKey& unit, const BlockObserver& observe = {}) const;
   /// What belongs to a layer beside its tensors, and only the rows of the chosen queries.
   void complete(const UnitKey& unit, AttentionLayer& layer) const;
   /// Names the first value of a layer in host memory that is not finite, among the chosen queries; empty if there is
@@ -79,10 +102,12 @@ class LayerReader {
   const StudyPlan& plan_;
   const std::span<const DumpReader> dumps_;
   const StreamOptions& options_;
-  const Workers threads_;
+  const Workers threads_, other_threads_;  ///< keys and values of layers in turn
+  bool others_turn_ = false;
   UnitQueue& queue_;
   DeviceLock& device_;
   LayerHandover& handover_;
+  std::future<void> reading_;  ///< last member: what it runs uses the others
 };
 
 }  // namespace attest

@@ -105,6 +105,19 @@ TEST_F(InputHashesTest, ABlockThatIsGivenIsTaken) {
   EXPECT_EQ(hashes_of(hashes).at(0), hex_digits(hash_of(std::as_bytes(std::span(lines)))));
 }
 
+TEST_F(InputHashesTest, SomeBlocksMayBeHashedAtOnce) {
+  // As above: the thread is not there yet, and rests.
+  const std::string path = folder_.file("large");
+  folder_.write("large", std::string(200 * kBlock, 'a'));
+  InputHashes hashes({input_status(path)}, 1);
+  hashes.rest();
+  const std::uint64_t first[] = {0, 1, 200};  // the last is beyond the end
+  hashes.hash(0, first);
+  std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << std::string(2 * kBlock, 'b');
+  const std::string all(200 * kBlock, 'a');
+  EXPECT_EQ(hashes_of(hashes).at(0), expected_hash(std::as_bytes(std::span(all))));
+}
+
 TEST_F(InputHashesTest, WhatOtherProcessesSayIsTakenOrCompared) {
   for (const bool trusted : {false, true}) {
     InputHashes hashes(inputs_, 2);

@@ -7,7 +7,10 @@
 #include <mutex>
 #include <utility>
 
+#include "analysis/run/input_hashes.h"
+#include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
+#include "dumps/format/value_check.h"
 #include "dumps/kv_source.h"
 #include "dumps/synthetic/dump.h"
 #include "tests/analysis/run/stream_study_fixture.h"
@@ -57,6 +60,31 @@ TEST_F(StreamStudyTest, FillsTheStoresOfLayers) {
   }
   EXPECT_EQ(stored(0, 5)->scores[0].values[1], 3) << "queries";
 }
+
+/// A store that checks and hashes what it has.
+class InspectingStore final : public test::MemoryStore {
+ public:
+  bool inspects() const override { return true; }
+  void begin_inspection(ElementType type, std::vector<TensorBlock> blocks) override {
+    type_ = type;
+    blocks_ = std::move(blocks);
+  }
+  StoreFindings findings() override {
+    StoreFindings found{.finite = all_finite(type_, k) && all_finite(type_, v), .hashes = {}};
+    for (const TensorBlock& block : blocks_)
+      found.hashes.push_back(hash_of(std::span(block.tensor == KvTensor::k ? k : v).subspan(block.begin, kFileBlock)));
+    return found;
+  }
+
+ private:
+  ElementType type_ = ElementType::float32;
+  std::vector<TensorBlock> blocks_;
+};
+
+class InspectingStudy final : public StoreStudy {
+ public:
+  std::shared_ptr<LayerStore> make_layer_store() override { return std::make_shared<InspectingStore>(); }
+};
 
 /// Reads layers that are too large for their store from their source, one head after the other.
 class SourceStudy : public StoreStudy {
@@ -127,6 +155,50 @@ TEST_F(StreamStudyTest, HashesTheSameBlocksOnTheWayToAStore) {
   }
   EXPECT_GE(found[0].size(), 14u);
   EXPECT_EQ(found[0], found[1]);
+}
+
+TEST_F(StreamStudyTest, AStoreThatInspectsFindsTheSameHashes) {
+  std::filesystem::remove(path_);
+  write_synthetic_dump({.num_tokens = 16384}, path_, false, 2);
+  std::vector<std::vector<BlockHash>> of_layer;
+  std::vector<std::string> of_file;
+  for (const bool inspects : {false, true}) {
+    StoreStudy host(0);
+    InspectingStudy inspecting;
+    LayerStudy& study = inspects ? static_cast<LayerStudy&>(inspecting) : host;
+    InputHashes hashes({input_status(path_)}, 1);
+    const std::string name = inspects ? "inspecting" : "host";
+    PartialResults partial(folder_.file(name), PartialResults::Start::fresh, kStudy);
+    run(study, partial, {.hash_blocks = true, .hashes = &hashes});
+    of_layer.push_back(stored(0, 1, name)->input_blocks);
+    of_file.push_back(hashes.wait(std::chrono::seconds(60))->at(0));
+  }
+  EXPECT_GE(of_layer[0].size(), 14u);
+  EXPECT_EQ(of_layer[0], of_layer[1]);
+  EXPECT_EQ(of_file[0], of_file[1]);
+  EXPECT_EQ(of_file[0], content_hashes({path_}, 2)[0]);
+}
+
+TEST_F(BadLayerTest, IsRefusedWithItsPlaceByAStoreThatInspects) {
+  InspectingStudy study;
+  expect_says(message_of<InputError>([&] { run(study); }),
+              ": sample 'first', layer 5, k, head 1: NaN, first at token 37; ");
+  EXPECT_EQ(study.complete, std::vector<bool>(study.complete.size(), true)) << "nobody has looked before";
+  EXPECT_TRUE(stored(0, 0)) << "the layers before it are kept";
+  EXPECT_TRUE(stored(0, 2));
+  EXPECT_FALSE(stored(0, 5));
+}
+
+TEST_F(BadLayerTest, IsLeftOutWhereAStoreInspects) {
+  InspectingStudy study;
+  study_.skip_bad_layers = true;
+  run(study, {.hash_blocks = true});
+  EXPECT_TRUE(stored(0, 2)->done);
+  EXPECT_FALSE(stored(0, 5)->done);
+  EXPECT_TRUE(stored(1, 3)->done);
+  EXPECT_EQ(notices_,
+            (std::vector<std::string>{path_ + ": sample 'first', layer 5, k, head 1: NaN, first at token 37; the layer "
+                                              "is left out"}));
 }
 
 TEST_F(BadLayerTest, IsRefusedWithItsPlaceBeforeItsSourceIsRead) {
