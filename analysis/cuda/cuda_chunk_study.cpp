@@ -46,29 +46,20 @@ std::vector<float> gradients_of(const AttentionLayer& layer, std::span<const Que
   return gradients;
 }
 
-/// Exact attention as the kernels of a second stream see it. The first stream goes on when they are done.
-class Beside {
+/// Exact attention as the kernels of another stream see it.
+class Seen {
  public:
-  Beside(const CudaSecondStream& second, const CudaExactRows& exact)
-      : second_(second), first_(exact.chunk->stream), chunk_(*exact.chunk), exact_(exact) {
-    second_.begin.record(first_);
-    second_.begin.make_wait(second_.stream);
-    chunk_.arena = &second_.arena;
-    chunk_.stream = second_.stream;
+  Seen(const CudaExactRows& exact, const CudaSelectorStreams::One& one) : chunk_(*exact.chunk), exact_(exact) {
+    chunk_.arena = &one.arena;
+    chunk_.stream = one.stream;
     exact_.chunk = &chunk_;
   }
-  ~Beside() {
-    ATTEST_CUDA_QUIET(cudaEventRecord(second_.end, second_.stream));
-    ATTEST_CUDA_QUIET(cudaStreamWaitEvent(first_, second_.end));
-  }
-  Beside(const Beside&) = delete;
-  Beside& operator=(const Beside&) = delete;
+  Seen(const Seen&) = delete;
+  Seen& operator=(const Seen&) = delete;
 
   const CudaExactRows& exact() const { return exact_; }
 
  private:
-  const CudaSecondStream& second_;
-  const cudaStream_t first_;
   CudaChunk chunk_;
   CudaExactRows exact_;
 };
@@ -111,11 +102,11 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk, std::span<const Q
   return exact;
 }
 
-void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups, const CudaSecondStream* second) {
-  const DeviceArena::Scope scope(setup_.arena);
-  const StageClock::Stage busy(setup_.clock, std::string(kBusyStage), setup_.stream, 0);
+void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups, DeviceArena& arena,
+                             const CudaSelectorStreams* streams) {
+  const DeviceArena::Scope scope(arena);
   const RowTables tables = row_tables(setup_.layer, setup_.inputs.heads, groups);
-  CudaChunk chunk = layer_chunk(setup_.layer, setup_.inputs, tables, setup_.arena, setup_.uploads, setup_.stream);
+  CudaChunk chunk = layer_chunk(setup_.layer, setup_.inputs, tables, arena, setup_.uploads, setup_.stream);
   CudaExactRows exact = attend_exactly(chunk, groups);
 
   bool needs_order = false, needs_ranks = false;
@@ -136,11 +127,12 @@ void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups, const CudaSecon
     }
     chunk.exact_order = &ranks.order;
   }
-  std::optional<Beside> beside;
-  if (second != nullptr) beside.emplace(*second, exact);
+  if (streams != nullptr) streams->begin(chunk.stream);
   for (std::size_t s = 0; s < setup_.selectors.size(); ++s) {
     const StudySelector& chosen = setup_.study.selectors[s];
-    const CudaExactRows& seen = beside && s % 2 == 1 ? beside->exact() : exact;
+    std::optional<Seen> elsewhere;
+    if (streams != nullptr) elsewhere.emplace(exact, streams->of(s));
+    const CudaExactRows& seen = elsewhere ? elsewhere->exact() : exact;
     if (chosen.selector->monotone() || is_dense(groups, s)) {
       run_selector(seen, groups, s, chosen.grid, 0);
     } else {

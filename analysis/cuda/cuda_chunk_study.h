@@ -7,20 +7,14 @@
 
 #include "analysis/cuda/cuda_layer_chunk.h"
 #include "analysis/cuda/cuda_results.h"
+#include "analysis/cuda/cuda_selector_streams.h"
 #include "analysis/metrics/rank_correlation_cuda.h"
 #include "analysis/metrics/rows_cuda.h"
 
 namespace attest {
 
-/// A second stream with scratch memory of its own. A kernel of one row per thread block leaves much of a GPU idle, so
-/// that selectors run two at a time.
-struct CudaSecondStream {
-  DeviceArena& arena;
-  cudaStream_t stream;
-  CudaEvent begin, end;
-};
-
-/// Enqueues the work of one layer on one stream, and what it can beside it on a second. Never waits for the device.
+/// Enqueues the work of one layer: exact attention on one stream, selectors on the same or on streams of their own.
+/// Never waits for the device.
 class CudaChunkStudy {
  public:
   struct Setup {
@@ -28,7 +22,6 @@ class CudaChunkStudy {
     std::span<const std::shared_ptr<const CudaSelector>> selectors;  ///< one per element of study.selectors
     const AttentionLayer& layer;
     DeviceInputs inputs;
-    DeviceArena& arena;
     Uploads& uploads;
     CudaResults& results;
     const std::vector<int2>& spans;           ///< disjoint_spans() of the layer
@@ -38,10 +31,11 @@ class CudaChunkStudy {
   };
   explicit CudaChunkStudy(const Setup& setup);
 
-  /// `second`: for every second selector, if it is not null.
+  /// `arena`: of exact attention and, unless they have streams of their own, of the selectors. Who uses it next waits
+  /// for these streams (CudaSelectorStreams::join()), also after an exception.
   /// A selector is dense for all KV heads of the groups or for none (equally_dense()). Throws DeviceMemoryFull if the
   /// groups need more memory than an arena has. The caller may retry with fewer groups.
-  void enqueue(std::span<const QueryGroup> groups, const CudaSecondStream* second);
+  void enqueue(std::span<const QueryGroup> groups, DeviceArena& arena, const CudaSelectorStreams* streams);
 
  private:
   /// Computes scores and outputs of exact attention, and the metrics of the scores.

@@ -18,13 +18,14 @@ class CudaLayerInput {
   /// Enqueues the computation of a part in the stream `computing`, which waits for its inputs.
   using Compute = std::function<void(const DeviceInputs& part)>;
 
-  /// `as_a_whole`: no part of a layer that fits is computed before the rest is there. `throw_if_stopped` is called
-  /// between pieces and while heads are waited for. The references must outlive this object.
+  /// `as_a_whole`: no part of a layer that fits is computed before the rest is there. `computed`: a stream that waits
+  /// for all that Compute has enqueued. `throw_if_stopped` is called between pieces and while heads are waited for. The
+  /// references must outlive this object.
   CudaLayerInput(int device, int multiprocessors, bool as_a_whole, CudaLayerMemory& memory, const CudaStream& computing,
-                 std::function<void()> throw_if_stopped);
+                 const CudaStream& computed, std::function<void()> throw_if_stopped);
 
   std::shared_ptr<LayerStore> make_layer_store();
-  /// Adds the copies in pieces to those in `times`, if any layer was collected.
+  /// Adds the copies in pieces to those in `times`.
   void add_copies_to(std::vector<StageTime>& times) const;
   /// To be waited for before layers are dropped.
   const CudaStream& copying() const { return copying_; }
@@ -35,18 +36,19 @@ class CudaLayerInput {
   /// Copies one of these ranges, reading it if the layer has a source.
   void copy(const AttentionLayer& layer, const KvHeadRange& heads, StageClock& clock, const Compute& compute);
   /// The parts of a layer that arrives in its store, each as soon as enough heads are there. Sizes the memory. Ends
-  /// early if no more heads come.
-  void take_stored(const AttentionLayer& layer, bool idle, StageClock& clock, const Compute& compute);
+  /// early if no more heads come. `uploads` carries the queries.
+  void take_stored(const AttentionLayer& layer, bool idle, Uploads& uploads, StageClock& clock, const Compute& compute);
 
  private:
   int heads_at_once(const AttentionLayer& layer, bool idle) const;
   int wait_for_heads(const CudaLayerStore& store, int heads) const;
   InputSlot& copy_to_slot(const AttentionLayer& layer, const KvHeadRange& heads, StageClock& clock);
+  void copy_queries(const AttentionLayer& layer, InputSlot& slot, Uploads& uploads);
 
   const int device_, multiprocessors_;
   const bool as_a_whole_;
   CudaLayerMemory& memory_;
-  const CudaStream& computing_;
+  const CudaStream &computing_, &computed_;
   const std::function<void()> throw_if_stopped_;
   std::shared_ptr<CudaPieceRing> ring_;  ///< made with the first store
   CudaStream copying_;

@@ -10,8 +10,9 @@
 namespace attest {
 namespace {
 
-constexpr std::size_t kSecondShare = 3;  // the second stream has a third of the scratch memory
-constexpr std::size_t kStoresShare = 4;  // of all memory
+constexpr std::size_t kStoresShare = 4;                         // of all memory
+constexpr std::size_t kFetched = 16;                            // Uploads::copy() writes so many bytes at a time
+constexpr std::size_t kBytesSideBySide = kBytesPerElement / 2;  // exact attention, or a selector, has an arena alone
 
 }  // namespace
 
@@ -25,9 +26,15 @@ LayerBytes::LayerBytes(const AttentionLayer& layer) {
   v = bytes(layer.num_tokens, shape.value_dim);
 }
 
-CudaLayerMemory::CudaLayerMemory(std::size_t bytes, bool second_stream)
-    : bytes_(bytes), second_stream_(second_stream), arena_(0), second_arena_(0) {
+CudaLayerMemory::CudaLayerMemory(std::size_t bytes, bool side_by_side) : bytes_(bytes), side_by_side_(side_by_side) {
   stores_->max_per_store = bytes_ / kStoresShare / (kLayersSubmitted + 1);
+  for (std::size_t i = 0; i < kChunks; ++i) chunks_.emplace_back(0);
+  for (std::size_t i = 0; i < kSelectorStreams; ++i) selectors_.emplace_back(0);
+}
+
+template <class Call>
+void CudaLayerMemory::for_each_arena(Call&& call) {
+  for (std::vector<DeviceArena>* arenas : {&chunks_, &selectors_}) std::ranges::for_each(*arenas, call);
 }
 
 int CudaLayerMemory::heads_per_slot(const AttentionLayer& layer) const {
@@ -48,18 +55,19 @@ void CudaLayerMemory::size_for(const AttentionLayer& layer, int heads, std::size
                       std::to_string(minimum >> 20) + " MiB of device memory, " + std::to_string(bytes_ >> 20) +
                       " MiB may be used: raise --device-memory, or choose --device cpu");
   for (InputSlot& slot : slots_) {
-    slot.q.reserve(of_layer.q);
+    slot.q.reserve((of_layer.q + kFetched - 1) / kFetched * kFetched);
     slot.k.reserve(of_layer.k * static_cast<std::size_t>(heads));
     slot.v.reserve(of_layer.v * static_cast<std::size_t>(heads));
     inputs += slot.q.size() + slot.k.size() + slot.v.size();
   }
   scratch_ = bytes_ - std::min(bytes_, inputs);
   limit_arenas();
-  if (idle && (arena_.has_several_slabs() || second_arena_.has_several_slabs())) {
-    stream.synchronize();
-    arena_.merge_slabs();
-    second_arena_.merge_slabs();
-  }
+  if (!idle) return;
+  bool several = false;
+  for_each_arena([&](const DeviceArena& arena) { several = several || arena.has_several_slabs(); });
+  if (!several) return;
+  stream.synchronize();
+  for_each_arena([](DeviceArena& arena) { arena.merge_slabs(); });
 }
 
 InputSlot& CudaLayerMemory::next_slot() {
@@ -68,27 +76,27 @@ InputSlot& CudaLayerMemory::next_slot() {
   return slot;
 }
 
-void CudaLayerMemory::drop_second_stream() {
-  second_arena_.release();
-  second_stream_ = false;
+void CudaLayerMemory::stop_side_by_side() {
+  for_each_arena([](DeviceArena& arena) { arena.release(); });
+  side_by_side_ = false;
   limit_arenas();
 }
 
 std::size_t CudaLayerMemory::max_elements(const AttentionLayer& layer) {
   if (max_elements_ > 0) return max_elements_;
-  max_elements_ = std::max<std::size_t>(1, arena_.limit() / kBytesPerElement);
+  const std::size_t of_element = side_by_side_ ? kBytesSideBySide : kBytesPerElement;
+  max_elements_ = std::max<std::size_t>(1, chunks_[0].limit() / of_element);
   const std::size_t of_layer = static_cast<std::size_t>(layer.num_queries() * layer.shape.num_query_heads) *
                                static_cast<std::size_t>(longest_row(layer));
-  const std::size_t bytes = std::min(max_elements_, of_layer) * kBytesPerElement;
-  arena_.reserve(bytes);
-  if (second_stream_) second_arena_.reserve(std::min(second_arena_.limit(), bytes / kSecondShare));
+  const std::size_t bytes = std::min(max_elements_, of_layer) * of_element;
+  for_each_arena([&](DeviceArena& arena) { arena.reserve(bytes); });
   return max_elements_;
 }
 
 void CudaLayerMemory::limit_arenas() {
-  const std::size_t of_second = second_stream_ ? scratch_ / kSecondShare : 0;
-  second_arena_.set_limit(of_second);
-  arena_.set_limit(scratch_ - of_second);
+  const std::size_t part = scratch_ / (kChunks + kSelectorStreams);
+  for_each_arena([&](DeviceArena& arena) { arena.set_limit(side_by_side_ ? part : 0); });
+  if (!side_by_side_) chunks_[0].set_limit(scratch_);
 }
 
 }  // namespace attest

@@ -1,10 +1,12 @@
 // Where the device memory of a study goes: two slots for inputs, the stores of layers that arrive as a whole, and the
-// rest to scratch memory, of which a second stream may have a share.
+// rest to scratch memory, which several streams may share.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "analysis/cuda/cuda_layer_store.h"
 #include "dumps/attention_layer.h"
@@ -32,8 +34,14 @@ struct InputSlot {
 
 class CudaLayerMemory {
  public:
-  /// `bytes`: what may be used in all.
-  CudaLayerMemory(std::size_t bytes, bool second_stream);
+  /// Streams of selectors. With three instead of four, two that take long were in one.
+  static constexpr std::size_t kSelectorStreams = 4;
+  /// Chunks whose exact attention is in memory: one is begun while selectors still compare theirs with the other.
+  static constexpr std::size_t kChunks = 2;
+
+  /// `bytes`: what may be used in all. `side_by_side`: scratch memory is shared among kChunks and kSelectorStreams, in
+  /// equal parts.
+  CudaLayerMemory(std::size_t bytes, bool side_by_side);
 
   /// What the stores of kLayersSubmitted + 1 layers take: at most a quarter of the memory.
   const std::shared_ptr<CudaStoreRoom>& stores() const { return stores_; }
@@ -48,11 +56,13 @@ class CudaLayerMemory {
   /// The slots take turns.
   InputSlot& next_slot();
 
-  DeviceArena& scratch() { return arena_; }
-  DeviceArena& second_scratch() { return second_arena_; }
-  bool has_second_stream() const { return second_stream_; }
-  /// Gives the memory of the second stream to the first. The device must be idle.
-  void drop_second_stream();
+  /// Of the exact attention of a chunk, numbered from 0; if nothing runs side by side, of its selectors, too, and for
+  /// any chunk the same.
+  DeviceArena& scratch(std::size_t chunk) { return chunks_[side_by_side_ ? chunk % kChunks : 0]; }
+  std::span<DeviceArena> selector_scratch() { return selectors_; }
+  bool side_by_side() const { return side_by_side_; }
+  /// From now on one stream has all scratch memory. The device must be idle.
+  void stop_side_by_side();
 
   /// How many (row, token) pairs a chunk may have. The first call takes the scratch memory that this layer needs.
   std::size_t max_elements(const AttentionLayer& layer);
@@ -61,14 +71,16 @@ class CudaLayerMemory {
 
  private:
   void limit_arenas();
+  template <class Call>
+  void for_each_arena(Call&& call);
 
   const std::size_t bytes_;
   const std::shared_ptr<CudaStoreRoom> stores_ = std::make_shared<CudaStoreRoom>();
   std::array<InputSlot, 2> slots_;
   std::size_t next_slot_ = 0;
-  bool second_stream_;
-  std::size_t scratch_ = 0;  ///< bytes of both arenas
-  DeviceArena arena_, second_arena_;
+  bool side_by_side_;
+  std::size_t scratch_ = 0;  ///< bytes of all arenas
+  std::vector<DeviceArena> chunks_, selectors_;
   std::size_t max_elements_ = 0;  ///< 0: not known yet
 };
 

@@ -9,9 +9,10 @@
 #include <mutex>
 #include <vector>
 
+#include "analysis/cuda/cuda_inspection.h"
 #include "dumps/layer_store.h"
 #include "kernels/device/buffers.h"
-#include "kernels/device/stage_time.h"
+#include "kernels/device/stage_clock.h"
 #include "kernels/device/stream.h"
 
 namespace attest {
@@ -19,7 +20,7 @@ namespace attest {
 /// Page-locked pieces for copies to one device. Thread-safe.
 class CudaPieceRing {
  public:
-  /// More than 16 reading threads hold, so that some are copied meanwhile: 96 MiB.
+  /// More than 16 reading threads hold, so that some are copied meanwhile: 48 MiB.
   static constexpr std::size_t kPieces = 24;
 
   explicit CudaPieceRing(int device);
@@ -27,21 +28,25 @@ class CudaPieceRing {
   CudaPieceRing(const CudaPieceRing&) = delete;
   CudaPieceRing& operator=(const CudaPieceRing&) = delete;
 
-  /// `fill` writes a piece, whose copy to `to` is then enqueued.
-  void copy(std::byte* to, std::size_t bytes, const LayerStore::Fill& fill);
+  /// `fill` writes a piece, whose copy to `to` is then enqueued. `copied`, if any, marks its end.
+  void copy(std::byte* to, std::size_t bytes, const LayerStore::Fill& fill, const CudaEvent* copied = nullptr);
+  /// Enqueues a copy from page-locked memory that stays as it is until then. `copied` marks its end.
+  void copy_from(const std::byte* from, std::byte* to, std::size_t bytes, const CudaEvent& copied);
   /// Makes the copies that follow wait for the work before an event.
   void wait_for(const CudaEvent& event) { event.make_wait(stream_); }
   /// Makes `stream` wait for the copies so far.
   void make_wait(cudaStream_t stream);
   void synchronize() const { stream_.synchronize(); }
-  /// Of the copies that were finished.
+  /// In which what has arrived is checked and hashed, beside copies and the study.
+  const CudaStream& inspecting() const { return inspecting_; }
+  /// Of all copies, from the time that some of them took. Waits for these.
   StageTime time();
 
  private:
   struct Piece {
     std::byte* data = nullptr;
-    std::size_t copied = 0;  ///< bytes of its last copy, whose time has not been added; 0: none
-    CudaEvent begin{CudaEvent::Timing::on}, end{CudaEvent::Timing::on};
+    std::size_t timed = 0;  ///< bytes of its last copy, if that was timed and has not been added; else 0
+    CudaEvent copied, begin{CudaEvent::Timing::on}, end{CudaEvent::Timing::on};
   };
   class Borrowed;
   Piece* take();
@@ -49,14 +54,16 @@ class CudaPieceRing {
   void add_time(Piece& piece);
 
   const int device_;
-  CudaStream stream_;
+  CudaStream stream_, inspecting_;
   CudaEvent arrived_;
   std::byte* memory_;
   std::vector<Piece> pieces_;
   std::mutex mutex_;  ///< of the members below, and of the order of events and copies in the stream
   std::condition_variable changed_;
   std::deque<Piece*> free_;  ///< the one that was enqueued first comes first
-  StageTime time_{.name = std::string(kHostCopyStage)};
+  std::size_t copies_ = 0;
+  double bytes_ = 0;
+  StageTime timed_;  ///< of the copies that were timed
 };
 
 /// What the stores of a device may take and have taken, together.
@@ -72,17 +79,31 @@ class CudaLayerStore final : public LayerStore {
 
   bool reserve(std::size_t key_bytes, std::size_t value_bytes) override;
   void put(KvTensor tensor, std::size_t offset, std::size_t bytes, const Fill& fill) override;
+  bool inspects() const override { return true; }
+  void begin_inspection(ElementType type, std::vector<TensorBlock> blocks) override;
+  StoreFindings findings() override { return inspection_.findings(); }
 
   const std::byte* keys() const { return k_.data(); }
   const std::byte* values() const { return v_.data(); }
-  /// Makes `stream` wait for what has arrived.
-  void make_wait(cudaStream_t stream) const { ring_->make_wait(stream); }
+  /// Bytes [begin, begin + bytes) of a tensor.
+  struct Part {
+    std::size_t begin = 0, bytes = 0;
+  };
+  /// Makes `stream` wait for these parts, which have arrived, and for their check.
+  void make_ready(const Part& keys, const Part& values, StageClock& clock, cudaStream_t stream);
+  /// Enqueues the hashes of all blocks, once both tensors have arrived and are ready.
+  void hash(StageClock& clock);
 
  private:
   const int device_;
   const std::shared_ptr<CudaPieceRing> ring_;
   const std::shared_ptr<CudaStoreRoom> room_;
   DeviceBuffer k_, v_;
+  bool inspecting_ = false;
+  std::vector<TensorBlock> blocks_;  ///< to be hashed
+  CudaInspection inspection_;
+  CudaEvent copied_;  ///< the last piece so far: those of the next layer, which follow it, are not waited for
+  CudaEvent checked_;
 };
 
 }  // namespace attest

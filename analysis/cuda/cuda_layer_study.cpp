@@ -16,6 +16,7 @@
 #include "analysis/metrics/output_fidelity.h"
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
+#include "kernels/device/busy_clock.h"
 #include "kernels/device/page_locked_memory.h"
 #include "kernels/device/stage_clock.h"
 #include "kernels/device/stream.h"
@@ -35,12 +36,14 @@ std::string digits(const cudaUUID_t& uuid) {
 
 /// A layer that was submitted and not yet collected.
 struct Job {
+  explicit Job(KeptUploads* kept) : uploads(kept) {}
   CudaResults results;
   std::vector<int2> spans;
   std::vector<double> head_weights;
   Uploads uploads;
   StageClock clock, copy_clock;
-  DeviceBuffer amax;  ///< [2, KV heads] largest magnitudes of keys and values
+  std::size_t spans_busy = 0;  ///< of the BusyClock
+  DeviceBuffer amax;           ///< [2, KV heads] largest magnitudes of keys and values
   CudaEvent done;
 };
 
@@ -67,7 +70,7 @@ class CudaLayerStudy final : public LayerStudy {
         identity_(digits(properties.uuid)),
         needs_amax_(std::ranges::any_of(study.selectors, [](const auto& s) { return s.selector->needs_amax(); })),
         memory_(memory_of(memory, properties), study.selectors.size() > 1),
-        input_(device, properties.multiProcessorCount, needs_amax_, memory_, computing_,
+        input_(device, properties.multiProcessorCount, needs_amax_, memory_, computing_, computed_,
                [this] { throw_if_stopped(); }) {
     for (const StudySelector& s : study.selectors) selectors_.push_back(s.selector->cuda_code());
   }
@@ -103,6 +106,7 @@ class CudaLayerStudy final : public LayerStudy {
       job.done.synchronize();
       job.clock.add_to(times_);
       job.copy_clock.add_to(times_);
+      busy_seconds_ += busy_.take(job.spans_busy);
     } catch (...) {
       abandon();
       throw;
@@ -127,6 +131,7 @@ class CudaLayerStudy final : public LayerStudy {
   std::string device() const override { return name_ + " (cuda:" + std::to_string(device_) + ")"; }
   std::vector<StageTime> stage_times() const override {
     std::vector<StageTime> times = times_;
+    times.push_back({.name = std::string(kBusyStage), .seconds = busy_seconds_});
     input_.add_copies_to(times);
     return times;
   }
@@ -147,8 +152,9 @@ class CudaLayerStudy final : public LayerStudy {
   void abandon() noexcept {
     ATTEST_CUDA_QUIET(cudaStreamSynchronize(input_.copying()));
     ATTEST_CUDA_QUIET(cudaStreamSynchronize(computing_));
-    ATTEST_CUDA_QUIET(cudaStreamSynchronize(computing_beside_));
+    ATTEST_CUDA_QUIET(cudaStreamSynchronize(computed_));  // waits for the selectors
     submitted_.clear();
+    busy_.forget();
     for (Job& job : jobs_) {
       job.clock.forget();
       job.copy_clock.forget();
@@ -159,12 +165,14 @@ class CudaLayerStudy final : public LayerStudy {
     job.results.begin(study_, metrics_, layer, computing_);
     job.spans = disjoint_spans(layer);
     job.head_weights = head_weights(layer.head_gradient, layer.shape.num_query_heads);
+    const std::size_t busy_before = busy_.size();
     if (layer.in_store)
       enqueue_stored(layer, job);
     else
       enqueue_ranges(layer, job);
-    job.results.enqueue_finish(static_cast<int>(layer.num_queries()), layer.shape.num_query_heads, computing_);
-    job.done.record(computing_);
+    job.spans_busy = busy_.size() - busy_before;
+    job.results.enqueue_finish(static_cast<int>(layer.num_queries()), layer.shape.num_query_heads, computed_);
+    job.done.record(computed_);
   }
 
   void enqueue_ranges(const AttentionLayer& layer, Job& job) {
@@ -178,7 +186,7 @@ class CudaLayerStudy final : public LayerStudy {
 
   /// All heads at once if the largest magnitudes of the whole layer are asked for.
   void enqueue_stored(const AttentionLayer& layer, Job& job) {
-    input_.take_stored(layer, submitted_.empty(), job.copy_clock, [&](const DeviceInputs& part) {
+    input_.take_stored(layer, submitted_.empty(), job.uploads, job.copy_clock, [&](const DeviceInputs& part) {
       enqueue_heads(layer, part, amax_memory(layer, job), true, job);
     });
   }
@@ -195,8 +203,8 @@ class CudaLayerStudy final : public LayerStudy {
     inputs.key_amax = amax;
     inputs.value_amax = amax == nullptr ? nullptr : amax + layer.shape.num_kv_heads;
     if (amax != nullptr && fill_amax) cuda_layer_amax(layer, inputs, amax, computing_);
-    CudaChunkStudy study({study_, selectors_, layer, inputs, memory_.scratch(), job.uploads, job.results, job.spans,
-                          job.head_weights, job.clock, computing_});
+    CudaChunkStudy study({study_, selectors_, layer, inputs, job.uploads, job.results, job.spans, job.head_weights,
+                          job.clock, computing_});
     for (const KvHeadRange& alike : equally_dense(inputs.heads, job.results.layout().selectors))
       enqueue_groups(layer, study, query_groups(layer, alike));
   }
@@ -216,6 +224,37 @@ class CudaLayerStudy final : public LayerStudy {
     throw_if_stopped();
   }
 
+  /// The work of a chunk between its construction and its destruction, which makes computed_ wait for it.
+  class ChunkWork {
+   public:
+    explicit ChunkWork(CudaLayerStudy& study) : study_(study) {
+      // The chunk that had the same scratch memory.
+      study_.chunks_done_[(study_.next_chunk_ + kChunksAhead - CudaLayerMemory::kChunks) % kChunksAhead].make_wait(
+          study_.computing_);
+      study_.busy_.begin(study_.computing_);
+    }
+    ~ChunkWork() {
+      try {
+        study_.end_chunk();
+      } catch (const DeviceError&) {  // is told where the layer is waited for
+      }
+    }
+    ChunkWork(const ChunkWork&) = delete;
+    ChunkWork& operator=(const ChunkWork&) = delete;
+
+   private:
+    CudaLayerStudy& study_;
+  };
+
+  void end_chunk() {
+    exact_done_.record(computing_);
+    exact_done_.make_wait(computed_);
+    if (memory_.side_by_side()) selector_streams_.join(computed_);
+    busy_.end(computed_);
+    chunks_done_[next_chunk_].record(computed_);
+    next_chunk_ = (next_chunk_ + 1) % chunks_done_.size();
+  }
+
   /// Enqueues as many groups at a time as the arena holds. If a chunk does not fit, half of it is tried; results of
   /// rows that were written already are overwritten with the same values.
   void enqueue_groups(const AttentionLayer& layer, CudaChunkStudy& study, std::span<const QueryGroup> groups) {
@@ -224,17 +263,17 @@ class CudaLayerStudy final : public LayerStudy {
       const std::size_t count = std::min(at_once, groups.size());
       wait_for_earlier_chunk();
       try {
-        study.enqueue(groups.first(count), memory_.has_second_stream() ? &second_ : nullptr);
-        chunks_done_[next_chunk_].record(computing_);
-        next_chunk_ = (next_chunk_ + 1) % chunks_done_.size();
+        const ChunkWork work(*this);
+        study.enqueue(groups.first(count), memory_.scratch(next_chunk_),
+                      memory_.side_by_side() ? &selector_streams_ : nullptr);
         groups = groups.subspan(count);
       } catch (const DeviceMemoryFull& full) {
-        if (count == 1 && !memory_.has_second_stream())
+        if (count == 1 && !memory_.side_by_side())
           throw DeviceError(std::string(full.what()) +
                             ": raise --device-memory if more is free, or choose --device cpu");
         if (count == 1) {
-          computing_.synchronize();  // waits for the work of both streams
-          memory_.drop_second_stream();
+          computed_.synchronize();  // waits for the work of all streams
+          memory_.stop_side_by_side();
           continue;
         }
         at_once = (count + 1) / 2;
@@ -252,12 +291,16 @@ class CudaLayerStudy final : public LayerStudy {
   const bool needs_amax_;
   std::vector<std::shared_ptr<const CudaSelector>> selectors_;
   CudaLayerMemory memory_;
-  CudaStream computing_, computing_beside_;
+  CudaStream computing_, computed_;  ///< the second waits for all that is computed, and has the results copied
+  CudaSelectorStreams selector_streams_{memory_.selector_scratch()};
   CudaLayerInput input_;
-  CudaSecondStream second_{memory_.second_scratch(), computing_beside_, CudaEvent(), CudaEvent()};
+  CudaEvent exact_done_;
   std::array<CudaEvent, kChunksAhead> chunks_done_;
-  std::size_t next_chunk_ = 0;
-  std::array<Job, kLayersSubmitted> jobs_;
+  std::size_t next_chunk_ = 0;  ///< index of chunks_done_
+  BusyClock busy_;
+  double busy_seconds_ = 0;
+  KeptUploads kept_uploads_;
+  std::array<Job, kLayersSubmitted> jobs_{Job(&kept_uploads_), Job(&kept_uploads_)};
   int next_job_ = 0;
   std::deque<int> submitted_;  // indices of jobs_, oldest first
   std::vector<StageTime> times_;

@@ -22,9 +22,7 @@ void CudaResults::begin_span_tokens(cudaStream_t stream) {
   ATTEST_CUDA(cudaMemsetAsync(span_words_.data(), 0, words * sizeof(std::uint32_t), stream));
   const std::size_t bytes = queries * sizeof(SpanTokenRange);
   seen_.reserve(bytes);
-  seen_on_host_.reserve(bytes);
-  std::memcpy(seen_on_host_.data(), layout_.seen_span_tokens.data(), bytes);
-  ATTEST_CUDA(cudaMemcpyAsync(seen_.data(), seen_on_host_.data(), bytes, cudaMemcpyHostToDevice, stream));
+  std::memcpy(seen_.data(), layout_.seen_span_tokens.data(), bytes);
 }
 
 void CudaResults::begin(const Study& study, std::span<const Metric> metrics, const AttentionLayer& layer,

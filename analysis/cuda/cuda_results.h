@@ -31,7 +31,7 @@ class CudaResults {
  private:
   float* cells(const ResultArray& array) const;
   SpanBits span_bits(std::size_t selector) const;
-  /// Clears the bits of span tokens and sends what each query sees of them.
+  /// Clears the bits of span tokens and notes what each query sees of them.
   void begin_span_tokens(cudaStream_t stream);
 
   const Study* study_ = nullptr;
@@ -40,8 +40,9 @@ class CudaResults {
   LayerResults results_;
   std::vector<std::vector<std::size_t>> sums_offsets_;  // [selector][array]: offsets of layer metrics in sums_
   std::vector<std::size_t> span_offsets_;               // [selector]: of its words in span_words_
-  DeviceBuffer device_, sums_, overflow_, span_words_, seen_;
-  PageLockedBuffer host_, overflow_on_host_, seen_on_host_;
+  DeviceBuffer device_, sums_, overflow_, span_words_;
+  PageLockedBuffer host_, overflow_on_host_;
+  PageLockedBuffer seen_;  ///< kernels read it in place: a copy would wait for those of the next layer
 };
 
 }  // namespace attest

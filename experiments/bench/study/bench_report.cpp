@@ -12,15 +12,15 @@
 namespace attest {
 namespace {
 
-/// GPU time by stage, and the share of the copy bandwidth (of memory or bus) that each stage reaches. Selectors run two
-/// at a time, so that stages last longer than alone, and their times add up to more than the GPU was busy.
+/// GPU time by stage, and the share of the copy bandwidth (of memory or bus) that each stage reaches. Selectors run
+/// side by side, so that stages last longer than alone, and their times add up to more than the GPU was busy.
 std::string stages_text(const DumpTiming& dump) {
   std::string text = fmt::format(
       "GPU busy {:.3f} s beside the copies from the host; copy bandwidth {:.0f} GB/s within its memory, {:.1f} GB/s "
       "from the host\n",
       dump.gpu_busy_seconds(), dump.bandwidth.device_copy / 1e9, dump.bandwidth.from_host / 1e9);
   text +=
-      fmt::format("{:<24} {:>9} {:>16} {:>20}\n", "stage (two at a time)", "s", "least GB moved", "of copy bandwidth");
+      fmt::format("{:<24} {:>9} {:>16} {:>20}\n", "stage (some together)", "s", "least GB moved", "of copy bandwidth");
   for (const StageTime& stage : dump.stages) {
     if (stage.name == kBusyStage) continue;
     const double limit = stage.name == kHostCopyStage ? dump.bandwidth.from_host : dump.bandwidth.device_copy;

@@ -39,7 +39,7 @@ AttentionLayer layer_with_sinks(const Case& c) {
 struct Cut {
   std::size_t groups = 1 << 20;  ///< query groups per chunk
   bool by_head = false;          ///< pass the keys and values of one KV head at a time
-  bool second = false;           ///< every second selector on a second stream
+  bool beside = false;           ///< selectors on streams of their own
 };
 
 /// Studies a whole layer. Exceptions of a chunk leave run() at once; the caller waits for the stream.
@@ -60,11 +60,13 @@ class ChunkRunner {
                                 from_head(on_.kv.values, first, shape.value_dim),
                                 {first, at_once}};
       CudaChunkStudy chunks(
-          {study_, selectors_, on_.layer, inputs, arena_, uploads_, results_, spans_, weights_, clock_, gpu_.stream});
+          {study_, selectors_, on_.layer, inputs, uploads_, results_, spans_, weights_, clock_, gpu_.stream});
       const std::vector<QueryGroup> all = query_groups(on_.layer, inputs.heads);
-      for (std::size_t i = 0; i < all.size(); i += cut.groups)
-        chunks.enqueue(std::span(all).subspan(i, std::min(cut.groups, all.size() - i)),
-                       cut.second ? &second_ : nullptr);
+      for (std::size_t i = 0; i < all.size(); i += cut.groups) {
+        chunks.enqueue(std::span(all).subspan(i, std::min(cut.groups, all.size() - i)), arena_,
+                       cut.beside ? &streams_ : nullptr);
+        if (cut.beside) streams_.join(gpu_.stream);
+      }
     }
     results_.enqueue_finish(static_cast<int>(on_.layer.num_queries()), shape.num_query_heads, gpu_.stream);
     gpu_.stream.synchronize();
@@ -73,6 +75,11 @@ class ChunkRunner {
   }
 
  private:
+  static std::vector<DeviceArena> three_arenas() {
+    std::vector<DeviceArena> arenas;
+    for (int i = 0; i < 3; ++i) arenas.emplace_back(std::size_t{1} << 30);
+    return arenas;
+  }
   const void* from_head(const void* data, int head, int channels) const {
     const auto bytes = static_cast<std::size_t>(on_.layer.num_tokens * channels) * size_of(on_.layer.element_type);
     return static_cast<const std::byte*>(data) + static_cast<std::size_t>(head) * bytes;
@@ -84,10 +91,11 @@ class ChunkRunner {
   const std::vector<int2> spans_ = disjoint_spans(on_.layer);
   const std::vector<double> weights_ = head_weights(on_.layer.head_gradient, on_.layer.shape.num_query_heads);
   std::vector<std::shared_ptr<const CudaSelector>> selectors_;
-  DeviceArena arena_{std::size_t{1} << 30}, second_arena_{std::size_t{1} << 30};
-  CudaStream second_stream_;
-  CudaSecondStream second_{second_arena_, second_stream_, CudaEvent(), CudaEvent()};
-  Uploads uploads_;
+  DeviceArena arena_{std::size_t{1} << 30};
+  std::vector<DeviceArena> arenas_ = three_arenas();
+  CudaSelectorStreams streams_{arenas_};
+  KeptUploads kept_;
+  Uploads uploads_{&kept_};
   CudaResults results_;
   StageClock clock_;
 };
@@ -104,8 +112,8 @@ TEST_P(CudaChunkStudyTest, CutsChangeNoBit) {
   expect_same_values(whole, runner.run({.groups = 1}), "group by group");
   expect_same_values(whole, runner.run({.groups = 5}), "five groups at a time");
   expect_same_values(whole, runner.run({.by_head = true}), "head by head");
-  expect_same_values(whole, runner.run({.second = true}), "on two streams");
-  expect_same_values(whole, runner.run({.groups = 5, .second = true}), "five groups at a time on two streams");
+  expect_same_values(whole, runner.run({.beside = true}), "on several streams");
+  expect_same_values(whole, runner.run({.groups = 5, .beside = true}), "five groups at a time on several streams");
 }
 
 TEST_P(CudaChunkStudyTest, ExactScoresAndOutputsAreTheCpus) {

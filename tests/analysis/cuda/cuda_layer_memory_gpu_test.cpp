@@ -1,4 +1,4 @@
-// Shares of the device memory: slots for inputs, stores, and scratch memory of one or two streams.
+// Shares of the device memory: slots for inputs, stores, and scratch memory of one or several streams.
 #include <gtest/gtest.h>
 
 #include "analysis/cuda/cuda_layer_memory.h"
@@ -56,23 +56,28 @@ TEST_F(CudaLayerMemoryTest, ScratchIsTheRest) {
     EXPECT_EQ(slot->v.size(), 3 * kValue);
   }
   const std::size_t rest = 12 * kBoth - 2 * (kQuery + 3 * kBoth);
-  EXPECT_EQ(memory.second_scratch().limit(), rest / 3);
-  EXPECT_EQ(memory.scratch().limit(), rest - rest / 3);
-  EXPECT_EQ(memory.max_elements(layer_), (rest - rest / 3) / kBytesPerElement);
+  const std::size_t part = rest / (CudaLayerMemory::kChunks + CudaLayerMemory::kSelectorStreams);
+  EXPECT_EQ(memory.selector_scratch().size(), CudaLayerMemory::kSelectorStreams);
+  for (const DeviceArena& arena : memory.selector_scratch()) EXPECT_EQ(arena.limit(), part);
+  for (const std::size_t chunk : {0, 1}) EXPECT_EQ(memory.scratch(chunk).limit(), part);
+  EXPECT_NE(&memory.scratch(0), &memory.scratch(1));
+  EXPECT_EQ(&memory.scratch(0), &memory.scratch(CudaLayerMemory::kChunks));
+  EXPECT_EQ(memory.max_elements(layer_), 2 * part / kBytesPerElement) << "exact attention and selectors are apart";
   memory.limit_elements(77);
   EXPECT_EQ(memory.max_elements(layer_), 77);
-  memory.drop_second_stream();
-  EXPECT_FALSE(memory.has_second_stream());
-  EXPECT_EQ(memory.scratch().limit(), rest);
+  memory.stop_side_by_side();
+  EXPECT_FALSE(memory.side_by_side());
+  EXPECT_EQ(memory.scratch(0).limit(), rest);
+  EXPECT_EQ(&memory.scratch(1), &memory.scratch(0));
   memory.size_for(layer_, 1, 5 * kBoth, true, stream);  // the slots stay as large as they were
-  EXPECT_EQ(memory.scratch().limit(), rest - 5 * kBoth);
+  EXPECT_EQ(memory.scratch(0).limit(), rest - 5 * kBoth);
 }
 
 TEST_F(CudaLayerMemoryTest, TwoSlotsMustFit) {
   const CudaStream stream;
   CudaLayerMemory memory(2 * (kQuery + kBoth), false);
   memory.size_for(layer_, 1, 0, true, stream);
-  EXPECT_EQ(memory.scratch().limit(), 0);
+  EXPECT_EQ(memory.scratch(0).limit(), 0);
   EXPECT_THROW(memory.size_for(layer_, 1, 1, true, stream), DeviceError);
 }
 

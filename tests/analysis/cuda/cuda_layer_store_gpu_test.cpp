@@ -8,6 +8,7 @@
 
 #include "analysis/cuda/cuda_layer_store.h"
 #include "analysis/layer/layer_study.h"
+#include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "dumps/base/parallel_for.h"
 #include "dumps/kv_source.h"
@@ -38,7 +39,7 @@ struct Stores {
 
 TEST(CudaLayerStore, HoldsWhatManyThreadsPut) {
   SKIP_WITHOUT_GPU();
-  constexpr std::size_t kBytes[] = {700'000'003, 300'000'001}, kPiece = 3'000'000;
+  constexpr std::size_t kBytes[] = {700'000'003, 300'000'001}, kPiece = 1'500'000;
   Stores stores;
   stores.room->max_per_store = kBytes[0] + kBytes[1];
   CudaLayerStore store = stores.make();
@@ -55,9 +56,7 @@ TEST(CudaLayerStore, HoldsWhatManyThreadsPut) {
         });
       });
     }
-    CudaStream stream;
-    store.make_wait(stream);
-    stream.synchronize();
+    stores.ring->synchronize();
     for (const KvTensor tensor : {KvTensor::k, KvTensor::v}) {
       const std::size_t bytes = kBytes[static_cast<std::size_t>(tensor)];
       const std::vector<std::byte> found = on_host(tensor == KvTensor::k ? store.keys() : store.values(), bytes);
@@ -99,6 +98,46 @@ TEST(CudaLayerStore, TakesNoMoreThanItsRoom) {
     EXPECT_EQ(stores.room->taken, 3150u);
   }
   EXPECT_EQ(stores.room->taken, 0u);
+}
+
+/// A store of 3 MiB of keys and 1 MiB of values, which asks for the hashes of two blocks.
+void expect_findings(CudaLayerStore& store, bool finite) {
+  constexpr std::size_t kKeys = 3 << 20, kValues = 1 << 20;
+  const std::vector<TensorBlock> blocks{{KvTensor::k, 8, 7}, {KvTensor::v, 0, 9}};
+  ASSERT_TRUE(store.reserve(kKeys, kValues));
+  store.begin_inspection(ElementType::bfloat16, blocks);
+  std::vector<std::byte> k(kKeys), v(kValues);
+  const auto fill = [](KvTensor tensor, std::vector<std::byte>& to) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = byte_at(tensor, i) & std::byte{0x3F};
+  };
+  fill(KvTensor::k, k);
+  fill(KvTensor::v, v);
+  if (!finite) v[4001] = std::byte{0xFF}, v[4000] = std::byte{0x80};
+  for (std::size_t at = 0; at < kKeys; at += kValues)
+    store.put(KvTensor::k, at, kValues,
+              [&](std::span<std::byte> to) { std::ranges::copy(std::span(k).subspan(at, kValues), to.begin()); });
+  store.put(KvTensor::v, 0, kValues, [&](std::span<std::byte> to) { std::ranges::copy(v, to.begin()); });
+  const CudaStream stream;
+  StageClock clock;
+  store.make_ready({0, kKeys}, {0, kValues / 2}, clock, stream);
+  store.make_ready({kKeys, 0}, {kValues / 2, kValues / 2}, clock, stream);
+  store.hash(clock);
+  const StoreFindings found = store.findings();
+  EXPECT_EQ(found.finite, finite);
+  EXPECT_EQ(found.hashes.at(0), hash_of(std::span(k).subspan(8, kFileBlock)));
+  EXPECT_TRUE(!finite || found.hashes.at(1) == hash_of(std::span(v)));
+  stream.synchronize();
+  if (!finite) v[4001] = v[4000] = std::byte{0};
+  EXPECT_EQ(on_host(store.values(), kValues), v);
+}
+
+TEST(CudaLayerStore, InspectsWhatItGets) {
+  SKIP_WITHOUT_GPU();
+  Stores stores;
+  stores.room->max_per_store = 4 << 20;
+  CudaLayerStore store = stores.make();
+  EXPECT_TRUE(store.inspects());
+  for (const bool finite : {true, false, true}) expect_findings(store, finite);
 }
 
 /// Reads layers of a dump into stores while they are studied, as LayerReader does.
