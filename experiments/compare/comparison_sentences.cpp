@@ -25,7 +25,7 @@ std::string file_text(std::string_view name, const ComparedFile& file) {
   if (!file.git_commit.empty()) facts.push_back("commit " + excerpt(file.git_commit, 40));
   if (!file.device.empty()) facts.push_back(excerpt(file.device, 80));
   return fmt::format("{} = {} ({})", name, printable(file.path),
-                     facts.empty() ? "program and device not known" : fmt::format("{}", join(facts, ", ")));
+                     facts.empty() ? "program and device not known" : join(facts, ", "));
 }
 
 std::string options_sentence(const Comparison& comparison) {

@@ -134,15 +134,14 @@ void pair_places(const ResultsFile& first, const ResultsFile& second, const std:
     const auto text = [](const std::vector<std::int64_t>& positions) {
       return positions.size() > 8
                  ? fmt::format("{} from {} to {}", positions.size(), positions.front(), positions.back())
-                 : fmt::format("{}", join(positions, ", "));
+                 : join(positions, ", ");
     };
     refuse("query positions", text(a.query_positions), text(b.query_positions));
   }
   prompt.layers = chosen_layers(a, layers);
   const std::vector<int> other = chosen_layers(b, layers);
   if (prompt.layers != other)
-    refuse(layers.empty() ? "layers (--layers chooses some)" : "layers", fmt::format("{}", join(prompt.layers, ", ")),
-           fmt::format("{}", join(other, ", ")));
+    refuse(layers.empty() ? "layers (--layers chooses some)" : "layers", join(prompt.layers, ", "), join(other, ", "));
   for (const int layer : prompt.layers)
     prompt.layer_index.push_back(
         {static_cast<std::size_t>(std::ranges::lower_bound(a.layers, layer) - a.layers.begin()),

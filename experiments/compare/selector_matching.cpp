@@ -20,7 +20,7 @@ namespace attest {
 namespace {
 
 std::string quoted(const std::vector<std::string>& texts) {
-  return excerpt(texts.empty() ? "none" : fmt::format("{}", join(texts, ", ")));
+  return excerpt(texts.empty() ? "none" : join(texts, ", "));
 }
 
 std::vector<std::string> labels_in(const ResultsFile& file) {

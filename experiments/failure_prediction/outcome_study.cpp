@@ -25,7 +25,7 @@ std::vector<std::size_t> found_in(const OutcomeRuns& all, std::initializer_list<
 
 }  // namespace
 
-std::string OutcomeStudy::title() const { return fmt::format("{}", join(all.models, "; ")); }
+std::string OutcomeStudy::title() const { return join(all.models, "; "); }
 
 OutcomeStudy outcome_study(ResultsFiles results, const std::vector<TasksFile>& tasks, int threads) {
   const JoinedAnswers joined = join_answers(results, tasks);

@@ -56,7 +56,7 @@ std::string selector_text(const Json& selector, bool in_full) {
   } else {
     std::vector<std::string> settings;
     for (const Json& setting : selector["settings"]) settings.push_back(setting_text(setting, false));
-    lines.add("setting", fmt::format("{}", join(settings, ", ")));
+    lines.add("setting", join(settings, ", "));
   }
   add_options(selector, in_full, lines);
   if (in_full && selector["takes_cache"].as<bool>())
@@ -80,19 +80,19 @@ std::string selector_text(const Json& selector, bool in_full) {
   if (in_full) {
     lines.add("metric", "and those of all selectors, see 'attest list'");
     if (!selector["metrics_not_defined"].empty())
-      lines.add("lacks", fmt::format("{}", join(selector["metrics_not_defined"].as<std::vector<std::string>>(), ", ")));
+      lines.add("lacks", join(selector["metrics_not_defined"].as<std::vector<std::string>>(), ", "));
   }
   return fmt::format("{}: {}\n{}", text_at(selector, "name"), text_at(selector, "summary"), lines.text());
 }
 
 std::string metric_text(const Json& metric) {
   Lines lines;
-  lines.add("axes", fmt::format("{}", join(metric["axes"].as<std::vector<std::string>>(), ", ")));
+  lines.add("axes", join(metric["axes"].as<std::vector<std::string>>(), ", "));
   lines.add("unit", text_at(metric, "unit"));
   lines.add("range", text_at(metric, "range"));
   lines.add("better", text_at(metric, "better"));
   const auto names = metric["selectors"].as<std::vector<std::string>>();
-  lines.add("of", names.empty() ? "the exact scores, group 'scores'" : fmt::format("{}", join(names, ", ")));
+  lines.add("of", names.empty() ? "the exact scores, group 'scores'" : join(names, ", "));
   for (const Json& need : metric["needs"]) {
     if (need == "spans") lines.add("needs", "a sample with spans");
     if (need == "few span tokens") lines.add("needs", fmt::format("at most {} tokens in its spans", kMaxSpanTokens));

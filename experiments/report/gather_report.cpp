@@ -178,7 +178,7 @@ ReportData gather_report(const ExperimentInputs& inputs, const ReportOptions& op
   request.only = options.only;
   request.progress = options.progress;
   add_experiment_sections(inputs, studies, request, drawing, data);
-  data.figures_note = fmt::format("{}", join(drawing.notes, " "));
+  data.figures_note = join(drawing.notes, " ");
   for (const ModelStudy& study : studies) add_claims_section(check_claims(study, *request.options.scan_bounds), data);
   std::ranges::stable_sort(data.findings, std::greater{}, &PageFinding::severity);
   data.verdicts = verdicts.size();

@@ -71,7 +71,7 @@ void add_outcomes(const std::string& experiment, const std::string& paper, std::
   } else if (can_be_facets(results)) {
     std::vector<std::string> titles;
     for (const StudyResult& result : results) titles.push_back(result.study);
-    report.made.push_back({experiment, paper, fmt::format("{}", join(titles, "; ")), facets(std::move(results))});
+    report.made.push_back({experiment, paper, join(titles, "; "), facets(std::move(results))});
   } else {
     std::vector<std::string> taken;
     for (StudyResult& result : results) {

@@ -298,7 +298,7 @@ std::string sources_in_words(const std::vector<std::string>& paths, int threads)
   std::vector<std::string> sources;
   for (std::size_t i = 0; i < paths.size(); ++i)
     sources.push_back(fmt::format("{} ({})", std::filesystem::path(paths[i]).filename().string(), hashes[i]));
-  return fmt::format("{}", join(sources, ", "));
+  return join(sources, ", ");
 }
 
 std::int64_t rounded_length(std::int64_t tokens) {

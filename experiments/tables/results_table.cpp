@@ -53,7 +53,7 @@ std::vector<std::string> labels_of(const std::vector<std::string>& parts, const 
   for (const std::string& label : labels)
     if (!is_label(label))
       throw UsageError(fmt::format("--selectors: the results have no selector labelled '{}'; they have {}",
-                                   printable(label), printable(fmt::format("{}", join(known, ", ")))));
+                                   printable(label), printable(join(known, ", "))));
   return labels;
 }
 

@@ -203,7 +203,7 @@ std::string table_notes(const ResultsTable& table) {
       std::ranges::any_of(table.columns, [](const MetricStatistic& c) { return c.metric == "io_ratio"; });
   if (shows_io && !table.scan_not_counted.empty())
     text += fmt::format("{}io_ratio does not count the scan of {} (scan_bytes is 0).", text.empty() ? "" : " ",
-                        printable(fmt::format("{}", join(table.scan_not_counted, ", "))));
+                        printable(join(table.scan_not_counted, ", ")));
   return text;
 }
 

@@ -298,10 +298,10 @@ std::vector<SelectorSpec> selectors_of(const Recommended& recommended) {
 
 JudgementOptions study_request(const Recommended& recommended) {
   JudgementOptions request;
-  if (recommended.candidates.empty()) request.grid = fmt::format("{}", join(recommended.settings, ","));
+  if (recommended.candidates.empty()) request.grid = join(recommended.settings, ",");
   for (const auto& [text, label, selector, setting, options] : recommended.candidates)
     request.candidates.push_back(setting.empty() ? label : label + "@" + setting);
-  request.layers = fmt::format("{}", join(recommended.layers, ","));
+  request.layers = join(recommended.layers, ",");
   return request;
 }
 

@@ -100,8 +100,8 @@ std::vector<StudySelector> selectors_of_candidates(const std::vector<SelectorSpe
       throw UsageError(
           fmt::format("--candidates: '{}' has {}", printable(spec.label),
                       kind == SettingKind::none ? "no settings" : "several settings, expected LABEL@SETTING"));
-    const Grid grid = kind == SettingKind::none ? default_grid(kind)
-                                                : parse_grid(kind, fmt::format("{}", join(settings[spec.label], ",")));
+    const Grid grid =
+        kind == SettingKind::none ? default_grid(kind) : parse_grid(kind, join(settings[spec.label], ","));
     made.push_back(make_study_selector(spec.label, std::move(selector), grid.settings, grid.labels));
   }
   return made;

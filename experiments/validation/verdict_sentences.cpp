@@ -74,7 +74,7 @@ std::string assignment_text(const Judgement& judgement, const Assignment& assign
     parts.resize(kMax);
     parts.push_back(fmt::format("and {} more {}", more, judgement.choices()));
   }
-  return fmt::format("{}", join(parts, ", "));
+  return join(parts, ", ");
 }
 
 std::string decision_text(const Judgement& judgement) {
@@ -127,14 +127,14 @@ std::string beyond_text(const Judgement& judgement) {
                                 judgement.request.guarantee.clip_of(judgement.request.targets[t]),
                                 percent_in_words(target.beyond_clip_at_most)));
   }
-  return fmt::format("{}", join(parts, "; "));
+  return join(parts, "; ");
 }
 
 std::string groups_text(const std::vector<PromptGroup>& groups) {
   std::vector<std::string> parts;
   for (const PromptGroup& group : groups)
     parts.push_back(fmt::format("{} {} of {}", printable(task_title(group.name)), group.violations, group.prompts));
-  return fmt::format("{}", join(parts, ", "));
+  return join(parts, ", ");
 }
 
 std::string engines_text(const PromptSet& set) {
@@ -172,7 +172,7 @@ std::string coverage_text(const Judgement& judgement) {
   parts.push_back(set.cluster_key.empty() ? "prompts are taken as independent: --cluster KEY where several share a text"
                                           : fmt::format("prompts of one {} count once: {} of them",
                                                         printable(set.cluster_key), set.num_clusters()));
-  return fmt::format("{}", join(parts, "; "));
+  return join(parts, "; ");
 }
 
 std::string wrong_answers_text(const Judgement& judgement) {

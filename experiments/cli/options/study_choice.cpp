@@ -57,8 +57,8 @@ std::vector<std::string> joined_items(std::span<const std::string> parts,
   std::vector<std::string> items;
   while (!parts.empty()) {
     std::size_t length = parts.size();
-    std::string item = fmt::format("{}", join(parts, ","));
-    while (length > 1 && !is_item(item)) item = fmt::format("{}", join(parts.first(--length), ","));
+    std::string item = join(parts, ",");
+    while (length > 1 && !is_item(item)) item = join(parts.first(--length), ",");
     items.push_back(item);
     parts = parts.subspan(length);
   }

@@ -61,7 +61,7 @@ std::string complaint_about_entry(const Option& option, const ConfigEntry& entry
   if (option.is_flag())
     return entry.values == std::vector<std::string>{"true"} || entry.values == std::vector<std::string>{"false"}
                ? ""
-               : fmt::format("'{}' is not true or false", excerpt(fmt::format("{}", join(entry.values, ","))));
+               : fmt::format("'{}' is not true or false", excerpt(join(entry.values, ",")));
   if (entry.values.empty()) return "the list is empty";
   if (!option.is_list() && entry.is_list) return "it takes one value, found a list";
   for (const std::string& value : entry.values)
@@ -99,7 +99,7 @@ std::string ConfigFile::unknown_key(const Command& command, const ConfigEntry& e
 }
 
 void ConfigFile::check(const ConfigEntry& entry) {
-  const std::string section = fmt::format("{}", join(entry.section, "."));
+  const std::string section = join(entry.section, ".");
   const Command* command = command_of_section(program_, entry.section);
   if (command == nullptr)
     fail(entry, fmt::format("unknown section [{}]; nearest: {}", excerpt(section),
