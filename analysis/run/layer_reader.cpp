@@ -190,7 +190,8 @@ LayerReader::Inspection LayerReader::begin_inspection(const UnitKey& unit, Layer
 
 void LayerReader::hash_cut_blocks(const UnitKey& unit, const Inspection& there) const {
   if (!there.hashes || options_.hashes == nullptr) return;
-  options_.hashes->rest();  // a thread that hashes beside the study would only take what reading needs
+  // A thread that hashes beside the study would only take what reading needs; of a compressed layer nobody else hashes.
+  if (!there.blocks.whole.empty()) options_.hashes->rest();
   options_.hashes->hash(unit.dump, there.blocks.cut);
 }
 
