@@ -10,6 +10,7 @@
 #include "analysis/run/input_hashes.h"
 #include "analysis/study/study_plan.h"
 #include "dumps/base/atomic_file.h"
+#include "dumps/base/join.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "dumps/format/dump_reader.h"

@@ -7,6 +7,7 @@
 
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/paper_settings.h"
+#include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
 #include "kernels/base/not_defined.h"
 
