@@ -169,11 +169,13 @@ TEST(CudaLayerStore, AStudyHasTheBitsOfOneFromHostMemory) {
   SKIP_WITHOUT_GPU();
   const ScratchFolder folder;
   const Case c{"", bf16, 32, 8, 128, 128, 6000, {5999}};
-  write_synthetic_dump({.shape = {32, 8, 128, 128}, .num_tokens = 6000, .num_queries = 3}, folder.file("d.h5"), false,
-                       8);
-  const DumpReader dump(folder.file("d.h5"));
-  for (const Study& study : {study_of({"ffd", "quest", "exact", "topk"}), kv_cache_study(c)})
-    expect_bits_of_host_memory(dump, study);
+  for (const int queries : {3, 160}) {  // more than a MiB of queries are copied among the keys and values
+    const std::string path = folder.file(std::to_string(queries) + ".h5");
+    write_synthetic_dump({.shape = {32, 8, 128, 128}, .num_tokens = 6000, .num_queries = queries}, path, false, 8);
+    const DumpReader dump(path);
+    for (const Study& study : {study_of({"ffd", "quest", "exact", "topk"}), kv_cache_study(c)})
+      expect_bits_of_host_memory(dump, study);
+  }
 }
 
 /// A layer of 1.3 GB, of which 1 GiB is studied while the rest arrives.
