@@ -16,17 +16,17 @@ constexpr int kRepeats = 7;
 template <class Copy>
 double median_seconds(const CudaStream& stream, Copy&& copy) {
   CudaEvent begin(CudaEvent::Timing::on), end(CudaEvent::Timing::on);
-  std::array<float, kRepeats> milliseconds{};
+  std::array<double, kRepeats> seconds{};
   copy();
-  for (float& each : milliseconds) {
+  for (double& each : seconds) {
     begin.record(stream);
     copy();
     end.record(stream);
     end.synchronize();
-    ATTEST_CUDA(cudaEventElapsedTime(&each, begin, end));
+    each = end.seconds_since(begin);
   }
-  std::ranges::sort(milliseconds);
-  return static_cast<double>(milliseconds[kRepeats / 2]) / 1000;
+  std::ranges::sort(seconds);
+  return seconds[kRepeats / 2];
 }
 
 }  // namespace

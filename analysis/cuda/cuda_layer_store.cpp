@@ -61,9 +61,7 @@ void CudaPieceRing::give_back(Piece* piece) {
 
 void CudaPieceRing::add_time(Piece& piece) {
   if (piece.timed == 0) return;
-  float milliseconds = 0;
-  ATTEST_CUDA(cudaEventElapsedTime(&milliseconds, piece.begin, piece.end));
-  timed_.seconds += milliseconds / 1000.0;
+  timed_.seconds += piece.end.seconds_since(piece.begin);
   timed_.bytes += static_cast<double>(std::exchange(piece.timed, 0));
 }
 
@@ -79,8 +77,10 @@ void CudaPieceRing::copy(std::byte* to, std::size_t bytes, const LayerStore::Fil
   bytes_ += static_cast<double>(bytes);
   if (timed) piece.begin.record(stream_);
   ATTEST_CUDA(cudaMemcpyAsync(to, piece.data, bytes, cudaMemcpyHostToDevice, stream_));
-  if (timed) piece.end.record(stream_);
-  if (timed) piece.timed = bytes;
+  if (timed) {
+    piece.end.record(stream_);
+    piece.timed = bytes;
+  }
   piece.copied.record(stream_);
   if (copied != nullptr) copied->record(stream_);
 }

@@ -30,9 +30,9 @@ class BusyClock {
     double seconds = 0;
     for (; count > 0; --count) {
       const Span& span = running_.front();
-      float own = elapsed(span.begin, span.end);
-      if (!last_.empty()) own = std::min(own, elapsed(last_.front().end, span.end));
-      seconds += own / 1000.0;
+      double own = span.end.seconds_since(span.begin);
+      if (!last_.empty()) own = std::min(own, span.end.seconds_since(last_.front().end));
+      seconds += own;
       free_.splice(free_.end(), last_);
       last_.splice(last_.end(), running_, running_.begin());
     }
@@ -45,11 +45,6 @@ class BusyClock {
   struct Span {
     CudaEvent begin{CudaEvent::Timing::on}, end{CudaEvent::Timing::on};
   };
-  static float elapsed(const CudaEvent& from, const CudaEvent& to) {
-    float milliseconds = 0;
-    ATTEST_CUDA(cudaEventElapsedTime(&milliseconds, from, to));
-    return milliseconds;
-  }
 
   std::list<Span> running_, last_, free_;  ///< last_: the one that was taken last
 };

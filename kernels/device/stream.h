@@ -37,6 +37,12 @@ class CudaEvent {
   /// Makes `stream` wait for the work before the last record(); no wait if record() was never called.
   void make_wait(cudaStream_t stream) const { ATTEST_CUDA(cudaStreamWaitEvent(stream, event_)); }
   void synchronize() const { ATTEST_CUDA(cudaEventSynchronize(event_)); }
+  /// Seconds since another event. Both have a time and are completed.
+  double seconds_since(const CudaEvent& begin) const {
+    float milliseconds = 0;
+    ATTEST_CUDA(cudaEventElapsedTime(&milliseconds, begin, event_));
+    return milliseconds / 1000.0;
+  }
 
  private:
   cudaEvent_t event_ = nullptr;

@@ -179,6 +179,21 @@ TEST_F(StreamStudyTest, AStoreThatInspectsFindsTheSameHashes) {
   EXPECT_EQ(of_file[0], content_hashes({path_}, 2)[0]);
 }
 
+class BadLayerInStoreTest : public BadLayerTest {
+ protected:
+  /// Runs a study in which it is left out.
+  void expect_left_out(LayerStudy& study) {
+    study_.skip_bad_layers = true;
+    run(study, {.hash_blocks = true});
+    EXPECT_TRUE(stored(0, 2)->done);
+    EXPECT_FALSE(stored(0, 5)->done);
+    EXPECT_TRUE(stored(1, 3)->done);
+    EXPECT_EQ(notices_,
+              (std::vector<std::string>{path_ + ": sample 'first', layer 5, k, head 1: NaN, first at token 37; the "
+                                                "layer is left out"}));
+  }
+};
+
 TEST_F(BadLayerTest, IsRefusedWithItsPlaceByAStoreThatInspects) {
   InspectingStudy study;
   expect_says(message_of<InputError>([&] { run(study); }),
@@ -189,16 +204,9 @@ TEST_F(BadLayerTest, IsRefusedWithItsPlaceByAStoreThatInspects) {
   EXPECT_FALSE(stored(0, 5));
 }
 
-TEST_F(BadLayerTest, IsLeftOutWhereAStoreInspects) {
+TEST_F(BadLayerInStoreTest, IsLeftOutWhereTheStoreInspects) {
   InspectingStudy study;
-  study_.skip_bad_layers = true;
-  run(study, {.hash_blocks = true});
-  EXPECT_TRUE(stored(0, 2)->done);
-  EXPECT_FALSE(stored(0, 5)->done);
-  EXPECT_TRUE(stored(1, 3)->done);
-  EXPECT_EQ(notices_,
-            (std::vector<std::string>{path_ + ": sample 'first', layer 5, k, head 1: NaN, first at token 37; the layer "
-                                              "is left out"}));
+  expect_left_out(study);
 }
 
 TEST_F(BadLayerTest, IsRefusedWithItsPlaceBeforeItsSourceIsRead) {
@@ -221,16 +229,9 @@ TEST_F(BadLayerTest, IsRefusedWithItsPlaceWhereverLayersAreKept) {
   for (const auto& [layer, unused] : study.keys_and_values) EXPECT_NE(layer, 5) << "its heads do not all arrive";
 }
 
-TEST_F(BadLayerTest, IsLeftOutOfAStudyThatKeepsLayersInStores) {
+TEST_F(BadLayerInStoreTest, IsLeftOutWhereTheReaderChecks) {
   StoreStudy study;
-  study_.skip_bad_layers = true;
-  run(study);
-  EXPECT_TRUE(stored(0, 2)->done);
-  EXPECT_FALSE(stored(0, 5)->done);
-  EXPECT_TRUE(stored(1, 3)->done);
-  EXPECT_EQ(notices_,
-            (std::vector<std::string>{path_ + ": sample 'first', layer 5, k, head 1: NaN, first at token 37; the layer "
-                                              "is left out"}));
+  expect_left_out(study);
 }
 
 /// A bad query that is studied is told before bad keys; one that is left out is not.
