@@ -72,7 +72,7 @@ void CudaLayerInput::take_stored(const AttentionLayer& layer, bool idle, Uploads
                           ? all
                           : std::min(static_cast<int>(std::min<std::size_t>((kMinArrived - 1) / (k + v) + 1, all)),
                                      heads_at_once(layer, idle));
-  memory_.size_for(layer, 0, (kLayersSubmitted + 1) * static_cast<std::size_t>(all) * (k + v), idle, computed_);
+  memory_.size_for(layer, 0, kLayersAtOnce * static_cast<std::size_t>(all) * (k + v), idle, computed_);
   InputSlot& slot = memory_.next_slot();
   copy_queries(layer, slot, uploads);
   for (int first = 0; first < all;) {
@@ -88,6 +88,7 @@ void CudaLayerInput::take_stored(const AttentionLayer& layer, bool idle, Uploads
     first = arrived;
   }
   slot.free.record(computed_);
+  store.wait_for_hashes(computed_);  // hashes of a short layer take longer than its study
 }
 
 /// While a part of a layer that the device waits for is computed, the rest is copied. A part has a row for every

@@ -27,7 +27,7 @@ LayerBytes::LayerBytes(const AttentionLayer& layer) {
 }
 
 CudaLayerMemory::CudaLayerMemory(std::size_t bytes, bool side_by_side) : bytes_(bytes), side_by_side_(side_by_side) {
-  stores_->max_per_store = bytes_ / kStoresShare / (kLayersSubmitted + 1);
+  stores_->max_per_store = bytes_ / kStoresShare / kLayersAtOnce;
   for (std::size_t i = 0; i < kChunks; ++i) chunks_.emplace_back(0);
   for (std::size_t i = 0; i < kSelectorStreams; ++i) selectors_.emplace_back(0);
 }

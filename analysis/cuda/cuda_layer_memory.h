@@ -18,6 +18,8 @@ namespace attest {
 
 /// One layer is computed while the next is copied.
 inline constexpr int kLayersSubmitted = 2;
+/// Two more arrive meanwhile: while the first layer waits for its kernels' code, three others can be copied.
+inline constexpr int kLayersAtOnce = kLayersSubmitted + 2;
 
 /// Bytes of all queries of a layer, and of the keys and of the values of one KV head.
 struct LayerBytes {
@@ -44,7 +46,7 @@ class CudaLayerMemory {
   /// equal parts.
   CudaLayerMemory(std::size_t bytes, bool side_by_side);
 
-  /// What the stores of kLayersSubmitted + 1 layers take: at most a quarter of the memory.
+  /// What the stores of kLayersAtOnce layers take: at most a quarter of the memory.
   const std::shared_ptr<CudaStoreRoom>& stores() const { return stores_; }
 
   /// The most KV heads of a layer whose keys and values fit in a slot; at least one. Both slots take half of the

@@ -160,9 +160,12 @@ void CudaLayerStore::hash(StageClock& clock) {
   std::vector<const std::byte*> places;
   for (const TensorBlock& block : blocks_)
     places.push_back((block.tensor == KvTensor::k ? k_ : v_).data() + block.begin);
-  const StageClock::Stage stage(clock, "content hashes", ring_->inspecting(),
-                                static_cast<double>(blocks_.size() * kFileBlock));
-  inspection_.hash(places, ring_->inspecting());
+  {
+    const StageClock::Stage stage(clock, "content hashes", ring_->inspecting(),
+                                  static_cast<double>(blocks_.size() * kFileBlock));
+    inspection_.hash(places, ring_->inspecting());
+  }
+  hashed_.record(ring_->inspecting());
 }
 
 }  // namespace attest

@@ -93,6 +93,8 @@ class CudaLayerStore final : public LayerStore {
   void make_ready(const Part& keys, const Part& values, StageClock& clock, cudaStream_t stream);
   /// Enqueues the hashes of all blocks, once both tensors have arrived and are ready.
   void hash(StageClock& clock);
+  /// Makes `stream` wait for them.
+  void wait_for_hashes(cudaStream_t stream) const { hashed_.make_wait(stream); }
 
  private:
   const int device_;
@@ -103,7 +105,7 @@ class CudaLayerStore final : public LayerStore {
   std::vector<TensorBlock> blocks_;  ///< to be hashed
   CudaInspection inspection_;
   CudaEvent copied_;  ///< the last piece so far: those of the next layer, which follow it, are not waited for
-  CudaEvent checked_;
+  CudaEvent checked_, hashed_;
 };
 
 }  // namespace attest

@@ -116,6 +116,7 @@ class CudaLayerStudy final : public LayerStudy {
   }
 
   int max_submitted() const override { return kLayersSubmitted; }
+  int layers_at_once() const override { return kLayersAtOnce; }
   std::pmr::memory_resource* layer_memory() override { return page_locked_memory(device_); }
   std::shared_ptr<LayerStore> make_layer_store() override {
     ATTEST_CUDA(cudaSetDevice(device_));

@@ -42,6 +42,8 @@ class LayerStudy {
     return first;
   }
   virtual int max_submitted() const { return 1; }
+  /// Those and what is best read meanwhile.
+  virtual int layers_at_once() const { return max_submitted() + 1; }
   /// Memory for the buffers of layers that is fastest to copy to the device.
   virtual std::pmr::memory_resource* layer_memory() { return std::pmr::get_default_resource(); }
 

@@ -209,13 +209,13 @@ std::string LayerReader::find_bad_value(const UnitKey& unit, const BlockObserver
 }
 
 ReadLayer LayerReader::read_into_store(const UnitKey& unit, LayerStore& store, bool finite_queries,
-                                       const Inspection& there, const Workers& threads, Blocks& blocks) const {
+                                       const Inspection& there, Blocks& blocks) const {
   struct End {
     KvArrival& arrival;
     ~End() { arrival.end(); }
   } const end{store.arrival};
   const bool finite = dumps_[unit.dump].read_keys_and_values(plan_.places[unit.dump][unit.sample].index, unit.layer,
-                                                             store, threads, blocks.observer(!there.hashes),
+                                                             store, threads_, blocks.observer(!there.hashes),
                                                              there.checks ? ValueCheck::no : ValueCheck::yes);
   ReadLayer read{.blocks = blocks.take(), .defect = {}};
   if (!finite || !finite_queries) read.defect = find_bad_value(unit);
@@ -248,16 +248,14 @@ bool LayerReader::read_delivered(Delivery delivery, std::shared_ptr<Blocks> bloc
   const UnitKey unit = delivery.unit;
   const std::shared_ptr<LayerStore> store = delivery.layer->store;
   const Inspection there = begin_inspection(unit, *store);
-  const Workers& threads = others_turn_ ? other_threads_ : threads_;
-  others_turn_ = !others_turn_;
   const auto promise = std::make_shared<std::promise<ReadLayer>>();
   delivery.reading = with_findings(unit, store, there, promise->get_future().share());
   if (!handover_.deliver(std::move(delivery), stop)) return false;  // from here on the layer is the study's
   std::future<void> reading;
   try {
-    reading = std::async(std::launch::async, [this, unit, store, there, &threads, blocks, promise] {
+    reading = std::async(std::launch::async, [this, unit, store, there, blocks, promise] {
       try {
-        promise->set_value(read_into_store(unit, *store, true, there, threads, *blocks));
+        promise->set_value(read_into_store(unit, *store, true, there, *blocks));
       } catch (...) {
         promise->set_exception(std::current_exception());
         throw;
@@ -288,9 +286,8 @@ bool LayerReader::read(const UnitKey& unit, std::unique_ptr<AttentionLayer> laye
   AttentionLayer& own = *layer;
   const auto blocks = std::make_shared<Blocks>(options_, unit.dump);
   const Place to = place_for(unit, own);
-  const Workers& threads = others_turn_ ? other_threads_ : threads_;  // those that do not read the layer before
-  bool finite = to == Place::host_memory ? dump.read_layer(index, unit.layer, own, threads, blocks->observer())
-                                         : dump.read_queries(index, unit.layer, own, threads, blocks->observer());
+  bool finite = to == Place::host_memory ? dump.read_layer(index, unit.layer, own, threads_, blocks->observer())
+                                         : dump.read_queries(index, unit.layer, own, threads_, blocks->observer());
   complete(unit, own);
   const std::string bad_estimate = first_bad_estimate(own, dump.info().samples[index].name);
   std::promise<ReadLayer> reading;
@@ -307,7 +304,7 @@ bool LayerReader::read(const UnitKey& unit, std::unique_ptr<AttentionLayer> laye
     } else if (finite && bad_estimate.empty()) {
       return read_delivered(std::move(delivery), blocks, stop);
     }
-    ReadLayer read = read_into_store(unit, *store, finite, {}, threads, *blocks);
+    ReadLayer read = read_into_store(unit, *store, finite, {}, *blocks);
     if (read.defect.empty()) read.defect = bad_estimate;
     reading.set_value(std::move(read));
   } else {

@@ -52,7 +52,6 @@ class LayerReader {
         dumps_(dumps),
         options_(options),
         threads_(options.reading_threads),
-        other_threads_(options.reading_threads),
         queue_(queue),
         device_(device),
         handover_(handover) {}
@@ -80,7 +79,7 @@ class LayerReader {
   Inspection begin_inspection(const UnitKey& unit, LayerStore& store) const;
   /// Reads its keys and values, and tells when they are there. What the store inspects is not looked at.
   ReadLayer read_into_store(const UnitKey& unit, LayerStore& store, bool finite_queries, const Inspection& there,
-                            const Workers& threads, Blocks& blocks) const;
+                            Blocks& blocks) const;
   /// The blocks that a store which hashes does not have as a whole.
   void hash_cut_blocks(const UnitKey& unit, const Inspection& there) const;
   /// What is known with the findings of a store. Whoever asks first waits for them.
@@ -102,8 +101,7 @@ class LayerReader {
   const StudyPlan& plan_;
   const std::span<const DumpReader> dumps_;
   const StreamOptions& options_;
-  const Workers threads_, other_threads_;  ///< keys and values of layers in turn
-  bool others_turn_ = false;
+  const Workers threads_;
   UnitQueue& queue_;
   DeviceLock& device_;
   LayerHandover& handover_;

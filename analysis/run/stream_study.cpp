@@ -22,9 +22,8 @@
 namespace attest {
 namespace {
 
-/// Number of layers of one pipeline in memory at a time: those that the LayerStudy accepts plus one that is being read.
-/// Fewer, but at least two, if those of all pipelines would take more than a quarter of the memory that this process
-/// may use.
+/// Number of layers of one pipeline in memory at a time: those that the LayerStudy asks for. Fewer, but at least two,
+/// if those of all pipelines would take more than a quarter of the memory that this process may use.
 int layers_at_once(const StudyPlan& plan, std::span<const DumpReader> dumps, const LayerStudy& study,
                    std::size_t pipelines) {
   std::size_t largest = 1;
@@ -33,7 +32,7 @@ int layers_at_once(const StudyPlan& plan, std::span<const DumpReader> dumps, con
         dumps[unit.dump].layer_info(plan.places[unit.dump][unit.sample].index, unit.layer).bytes();
     largest = std::max(largest, static_cast<std::size_t>(bytes));
   }
-  const auto wanted = static_cast<std::size_t>(study.max_submitted()) + 1;
+  const auto wanted = static_cast<std::size_t>(study.layers_at_once());
   return std::max(2, static_cast<int>(std::min<std::size_t>(available_memory() / 4 / pipelines / largest, wanted)));
 }
 
@@ -88,7 +87,8 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
         return layer;
       });
       UnitStore store(queue, options.sink, options.storing_threads);
-      UnitRunner runner(study, layer_study, static_cast<std::size_t>(layers - 1), *handover, store, tally);
+      const auto submitted = static_cast<std::size_t>(std::min(layer_study.max_submitted(), layers - 1));
+      UnitRunner runner(study, layer_study, submitted, *handover, store, tally);
       {
         DeviceLock device = queue.device_lock(layer_study.identity(), layer_study.device());
         LayerReader reader(study, plan, dumps, options, queue, device, *handover);

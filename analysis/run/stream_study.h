@@ -15,8 +15,8 @@ namespace attest {
 
 /// Computes and stores the units of `queue`. Each layer study, one for a GPU, has a pipeline of its own: the next layer
 /// is read while others are studied, and results are stored on others. The number of layers in memory is
-/// LayerStudy::max_submitted() + 1 for each pipeline; less, but at least two, if these would take more than a quarter
-/// of available_memory(). Returns when the queue has nothing left. `dumps` are those of the plan. Throws InputError
+/// LayerStudy::layers_at_once() for each pipeline; less, but at least two, if these would take more than a quarter of
+/// available_memory(). Returns when the queue has nothing left. `dumps` are those of the plan. Throws InputError
 /// for a layer with NaN or Inf (naming sample, layer, head and token), Interrupted if told to stop. An error of one
 /// pipeline stops the others; the first one is thrown. With StreamOptions::await_device the place of a layer study may
 /// be empty until its device has started.

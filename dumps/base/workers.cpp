@@ -1,8 +1,9 @@
-// Helpers wait for the next round of work.
+// Helpers take rounds of work, one round for each call, in the order of the calls.
 #include "dumps/base/workers.h"
 
 #include <algorithm>
 #include <condition_variable>
+#include <list>
 #include <thread>
 #include <vector>
 
@@ -19,47 +20,52 @@ class Workers::Helpers {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  /// Starts threads until there are `count`.
-  void start(int count) {
-    while (static_cast<int>(threads_.size()) < count)
-      threads_.emplace_back([this, own = static_cast<int>(threads_.size()), after = round_] { serve(own, after); });
-  }
-
-  /// The first `count` helpers, which exist, begin work(1) .. work(count).
-  void begin(int count, const std::function<void(int)>& work) {
-    const std::lock_guard lock(mutex_);
-    work_ = &work;
-    wanted_ = busy_ = count;
-    ++round_;
-    changed_.notify_all();
-  }
-  void wait() {
+  /// Calls work(0) on this thread and work(1) .. work(helpers) on those that come before work(0) has returned.
+  void run(int helpers, const std::function<void(int)>& work) {
     std::unique_lock lock(mutex_);
-    idle_.wait(lock, [this] { return busy_ == 0; });
+    while (static_cast<int>(threads_.size()) < helpers)
+      threads_.emplace_back([this, own = static_cast<int>(threads_.size())] { serve(own); });
+    const auto round = rounds_.insert(rounds_.end(), {.number = ++begun_, .work = &work, .helpers = helpers});
+    changed_.notify_all();
+    lock.unlock();
+    work(0);
+    lock.lock();
+    round->helpers = 0;
+    idle_.wait(lock, [&] { return round->active == 0; });
+    rounds_.erase(round);
   }
 
  private:
-  /// `done`: the round that was begun last when the thread was made.
-  void serve(int own, std::size_t done) {
+  struct Round {
+    std::size_t number;
+    const std::function<void(int)>* work;
+    int helpers;
+    int active = 0;
+  };
+
+  void serve(int own) {
     std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [&] { return ended_ || (round_ != done && own < wanted_); });
+    for (std::size_t done = 0;;) {
+      auto round = rounds_.end();
+      changed_.wait(lock, [&] {
+        round = std::ranges::find_if(rounds_, [&](const Round& r) { return r.number > done && own < r.helpers; });
+        return ended_ || round != rounds_.end();
+      });
       if (ended_) return;
-      done = round_;
-      const std::function<void(int)>& work = *work_;
+      done = round->number;
+      ++round->active;
       lock.unlock();
-      work(own + 1);
+      (*round->work)(own + 1);
       lock.lock();
-      if (--busy_ == 0) idle_.notify_one();
+      if (--round->active == 0) idle_.notify_all();
     }
   }
 
   std::vector<std::thread> threads_;
   std::mutex mutex_;
   std::condition_variable changed_, idle_;
-  const std::function<void(int)>* work_ = nullptr;
-  int wanted_ = 0, busy_ = 0;
-  std::size_t round_ = 0;
+  std::list<Round> rounds_;  ///< of the calls that have not returned
+  std::size_t begun_ = 0;
   bool ended_ = false;
 };
 
@@ -70,10 +76,7 @@ Workers::~Workers() = default;
 void Workers::together(std::size_t maximum, const std::function<void(int)>& work) const {
   const int helpers = static_cast<int>(std::min(maximum, static_cast<std::size_t>(std::max(threads_, 1)))) - 1;
   if (helpers <= 0) return work(0);
-  helpers_->start(helpers);
-  helpers_->begin(helpers, work);
-  work(0);
-  helpers_->wait();
+  helpers_->run(helpers, work);
 }
 
 }  // namespace attest

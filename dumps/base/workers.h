@@ -21,7 +21,8 @@ class Workers {
 
   /// Calls task(worker, index) for index 0 .. count-1, worker in 0 .. threads-1. After a task has thrown, no further
   /// tasks begin. Once all workers have stopped, the exception of the lowest index is rethrown: the same one for any
-  /// number of threads. One call at a time. Throws std::system_error, before any task, if a thread cannot be started.
+  /// number of threads. Another thread may call run() meanwhile: it begins with the threads that find no task left in
+  /// earlier calls. Throws std::system_error, before any task, if a thread cannot be started.
   template <class Task>
   void run(std::size_t count, Task&& task) const {
     std::atomic<std::size_t> next{0};

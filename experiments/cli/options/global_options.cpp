@@ -41,7 +41,7 @@ void add_global_options(Command& program, GlobalOptions& options) {
   program
       .option(
           "--device-memory", options.device_memory,
-          "How much of a GPU's memory may be used: a share, or a size such as 12GiB. Keys and values of three layers "
+          "How much of a GPU's memory may be used: a share, or a size such as 12GiB. Keys and values of four layers "
           "lie there if they take at most a quarter of it; longer layers are cut by KV heads")
       .shows_default()
       .type("SIZE");

@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -140,28 +141,54 @@ TEST(CudaLayerStore, InspectsWhatItGets) {
   for (const bool finite : {true, false, true}) expect_findings(store, finite);
 }
 
-/// Reads layers of a dump into stores while they are studied, as LayerReader does.
+/// Reads a layer into `stored.store` while it is studied, as LayerReader does. `hashed`: blocks to be hashed.
+LayerResults study_arriving(LayerStudy& study, const DumpReader& dump, int layer, AttentionLayer& stored,
+                            std::vector<TensorBlock> hashed = {}) {
+  const LayerInfo& info = dump.layer_info(0, layer);
+  const auto heads = static_cast<std::size_t>(dump.info().shape.num_kv_heads);
+  EXPECT_TRUE(stored.store->reserve(info.k.bytes, info.v.bytes));
+  stored.store->arrival.begin(static_cast<int>(heads), info.k.bytes / heads, info.v.bytes / heads);
+  if (!hashed.empty()) stored.store->begin_inspection(info.element_type, std::move(hashed));
+  EXPECT_TRUE(dump.read_queries(0, layer, stored));
+  const std::jthread reading([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_TRUE(dump.read_keys_and_values(0, layer, *stored.store, 2));
+    stored.store->arrival.end();
+  });
+  return study.run(stored);
+}
+
 void expect_bits_of_host_memory(const DumpReader& dump, const Study& study) {
   const std::unique_ptr<LayerStudy> one = make_cuda_layer_study(study, 0), other = make_cuda_layer_study(study, 0);
   AttentionLayer host(one->layer_memory()), stored(other->layer_memory());
   stored.store = other->make_layer_store();
   for (const int layer : dump.info().samples[0].layers) {
     ASSERT_TRUE(dump.read_layer(0, layer, host, 8));
-    const LayerInfo& info = dump.layer_info(0, layer);
-    const std::size_t heads = 8;
-    ASSERT_TRUE(stored.store->reserve(info.k.bytes, info.v.bytes));
-    stored.store->arrival.begin(static_cast<int>(heads), info.k.bytes / heads, info.v.bytes / heads);
-    ASSERT_TRUE(dump.read_queries(0, layer, stored));
-    LayerResults got;
-    {
-      const std::jthread reading([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        EXPECT_TRUE(dump.read_keys_and_values(0, layer, *stored.store, 2));
-        stored.store->arrival.end();
-      });
-      got = other->run(stored);
-    }
+    const LayerResults got = study_arriving(*other, dump, layer, stored);
     expect_same_bits(one->run(host), got);
+  }
+}
+
+TEST(CudaLayerStore, AShortLayerIsCollectedAfterItsHashes) {
+  SKIP_WITHOUT_GPU();
+  const ScratchFolder folder;
+  const std::string path = folder.file("d.h5");
+  write_synthetic_dump({.shape = {32, 8, 128, 128}, .num_tokens = 6000, .num_queries = 1}, path, false, 8);
+  const DumpReader dump(path);
+  const int layer = dump.info().samples[0].layers.front();
+  const LayerBlocks blocks = dump.layer_blocks(0, layer);
+  ASSERT_GT(blocks.whole.size(), 10u);
+  const Study study = study_of({"exact"});
+  const std::unique_ptr<LayerStudy> cuda = make_cuda_layer_study(study, 0);
+  AttentionLayer stored(cuda->layer_memory());
+  stored.store = cuda->make_layer_store();
+  for (int round = 1; round <= 20; ++round) {
+    study_arriving(*cuda, dump, layer, stored, blocks.whole);
+    const std::vector<StageTime> times = cuda->stage_times();
+    const auto hashes = std::ranges::find(times, "content hashes", &StageTime::name);
+    ASSERT_NE(hashes, times.end());
+    EXPECT_EQ(hashes->bytes, static_cast<double>(round * blocks.whole.size() * kFileBlock));
+    EXPECT_TRUE(stored.store->findings().finite);
   }
 }
 

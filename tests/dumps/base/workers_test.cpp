@@ -77,5 +77,54 @@ TEST(Workers, ACallReturnsAfterAllTasks) {
   EXPECT_EQ(done, 3);
 }
 
+/// Calls run() on a thread of its own: one task says that it has begun, and ends when `end` is set.
+std::jthread one_long_task(const Workers& workers, std::atomic<bool>& begun, const std::atomic<bool>& end) {
+  std::jthread caller([&] {
+    workers.run(2, [&](int, std::size_t i) {
+      if (i > 0) return;
+      begun = true;
+      begun.notify_one();
+      end.wait(false);
+    });
+  });
+  begun.wait(false);
+  return caller;
+}
+
+TEST(Workers, ALaterCallHasTheThreadsThatAnEarlierOneNoLongerNeeds) {
+  const Workers workers(3);
+  for (int call = 0; call < 50; ++call) {
+    std::atomic<bool> begun = false, end = false;
+    const std::jthread earlier = one_long_task(workers, begun, end);
+    std::atomic<int> waiting = 0;
+    workers.run(2, [&](int worker, std::size_t) {
+      EXPECT_LT(worker, 3);
+      ++waiting;
+      while (waiting < 2) std::this_thread::yield();  // ends only if two threads have a task
+    });
+    end = true;
+    end.notify_one();
+  }
+}
+
+TEST(Workers, CallsOfSeveralThreadsRunEveryTaskOnce) {
+  const Workers workers(4);
+  constexpr std::size_t kTasks = 64;
+  std::vector<std::jthread> callers;
+  for (int caller = 0; caller < 3; ++caller)
+    callers.emplace_back([&] {
+      for (int call = 0; call < 200; ++call) {
+        std::vector<std::atomic<int>> calls(kTasks);
+        std::vector<std::atomic<int>> busy(4);
+        workers.run(kTasks, [&](int worker, std::size_t i) {
+          EXPECT_EQ(++busy[static_cast<std::size_t>(worker)], 1) << "two threads with one number";
+          ++calls[i];
+          --busy[static_cast<std::size_t>(worker)];
+        });
+        for (const std::atomic<int>& of_task : calls) EXPECT_EQ(of_task, 1);
+      }
+    });
+}
+
 }  // namespace
 }  // namespace attest
