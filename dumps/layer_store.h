@@ -33,7 +33,7 @@ struct StoreFindings {
 class LayerStore {
  public:
   /// Most bytes of a piece.
-  static constexpr std::size_t kPieceBytes = std::size_t{2} << 20;
+  static constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
   using Fill = std::function<void(std::span<std::byte>)>;
 
   virtual ~LayerStore() = default;

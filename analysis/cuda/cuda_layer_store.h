@@ -20,8 +20,8 @@ namespace attest {
 /// Page-locked pieces for copies to one device. Thread-safe.
 class CudaPieceRing {
  public:
-  /// More than 16 reading threads hold, so that some are copied meanwhile: 48 MiB.
-  static constexpr std::size_t kPieces = 24;
+  /// More than twelve reading threads hold, so that some are copied meanwhile: 64 MiB.
+  static constexpr std::size_t kPieces = 16;
 
   explicit CudaPieceRing(int device);
   ~CudaPieceRing();

@@ -22,7 +22,7 @@ std::unique_ptr<LayerStudy> make_layer_study(const Study& study, const Device& d
 }
 
 int reading_threads(const Device& device, int threads) {
-  constexpr int kMaxBesideCpuStudy = 4, kMax = 16;
+  constexpr int kMaxBesideCpuStudy = 4, kMax = 12;
   if (device.kind == DeviceKind::cpu) return std::min(threads, kMaxBesideCpuStudy);
   // The others start kernels, plan layers, and store results. On the host of an H200 ten of sixteen threads read as
   // much as the bus takes.

@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
+#include <future>
 #include <iterator>
 #include <system_error>
 #include <tuple>
@@ -28,9 +30,13 @@ constexpr const char* kCudaPrecision =
 constexpr const char* kCpuPrecision =
     "quantisers float32; scores, thresholds, softmax, sums and metrics float64; stored float32";
 
-std::vector<DumpReader> open_dumps(const Study& study, std::uint64_t allowed_memory) {
+/// Calls `meanwhile` while the last of them is opened: what it does must not be under way when a process is forked.
+std::vector<DumpReader> open_dumps(const Study& study, std::uint64_t allowed_memory,
+                                   const std::function<void()>& meanwhile) {
   std::vector<DumpReader> readers;
-  for (const StudyDump& dump : study.dumps) readers.emplace_back(dump.path, allowed_memory);
+  for (std::size_t i = 0; i < study.dumps.size(); ++i)
+    readers.emplace_back(study.dumps[i].path, allowed_memory,
+                         i + 1 == study.dumps.size() ? meanwhile : std::function<void()>());
   return readers;
 }
 
@@ -62,8 +68,7 @@ Provenance make_provenance(const RunOptions& options, std::vector<InputStatus> i
 }
 
 /// If `auto` chose a GPU, but a selector or a metric has no CUDA code, the CPU is used.
-void choose_device(const Study& study, RunOptions& options, const StudyObserver& observer) {
-  if (options.choose_device) options.device = options.choose_device();
+void fit_device(const Study& study, RunOptions& options, const StudyObserver& observer) {
   if (options.device.kind == DeviceKind::cpu) return;
   try {
     require_cuda_code(study);
@@ -173,13 +178,19 @@ std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, co
   run->study = std::move(study);
   run->options = std::move(options);
   run->stop = &stop;
-  run->readers = open_dumps(run->study, run->options.allowed_memory);
+  // To ask for GPUs takes CUDA 0.1 s.
+  std::future<Device> device;
+  run->readers = open_dumps(run->study, run->options.allowed_memory, [&] {
+    if (run->options.choose_device)
+      device = std::async(std::launch::async | std::launch::deferred, run->options.choose_device);
+  });
   run->notices = run->options.notices;
   fit_selectors(run->study, run->readers, run->notices);
   leave_out_calibration_samples(run->study);
   run->inputs = status_of_inputs(run->study, run->options);
   run->hashes = std::make_unique<InputHashes>(run->inputs, run->options.threads);
-  choose_device(run->study, run->options, observer);
+  if (device.valid()) run->options.device = device.get();
+  fit_device(run->study, run->options, observer);
 
   run->plan = make_plan(run->readers, run->study);
   std::ranges::copy(run->plan.notices, std::back_inserter(run->notices));

@@ -27,7 +27,7 @@ struct RunOptions {
   std::optional<HeadWeights> weights{};  ///< of layers without head gradients
   std::vector<std::string> inputs{};     ///< files that the command reads besides dumps and those of selectors
   Device device;
-  /// Chooses `device`, if given: finding GPUs takes long, so that inputs are opened before.
+  /// Chooses `device`, if given, on another thread: finding GPUs takes long, and the last dump is opened meanwhile.
   std::function<Device()> choose_device{};
   int threads = 1;
   std::string program, git_commit;  ///< version and commit

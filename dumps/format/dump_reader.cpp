@@ -27,7 +27,7 @@
 namespace attest {
 namespace {
 
-DumpMetadata read_metadata(const InputFile& file) {
+DumpMetadata read_metadata(const InputFile& file, const std::function<void()>& meanwhile) {
   const std::string& path = file.path();
   const ChildLimits limits = metadata_limits(file.stored_bytes());
   std::string bytes;
@@ -37,7 +37,10 @@ DumpMetadata read_metadata(const InputFile& file) {
         const std::string encoded = encode(read_dump_metadata(hdf5::open_file(file)));
         output.write(std::as_bytes(std::span(encoded)));
       },
-      [&](ChildInput& input) { bytes = input.read_all(limits.memory_bytes); });
+      [&](ChildInput& input) {
+        if (meanwhile) meanwhile();
+        bytes = input.read_all(limits.memory_bytes);
+      });
   try {
     return decode(bytes);
   } catch (const std::exception& error) {
@@ -48,8 +51,8 @@ DumpMetadata read_metadata(const InputFile& file) {
 }  // namespace
 
 struct DumpReader::State {
-  State(const std::string& path, std::uint64_t allowed)
-      : allowed_memory(allowed), file(path), metadata(read_metadata(file)) {}
+  State(const std::string& path, std::uint64_t allowed, const std::function<void()>& meanwhile)
+      : allowed_memory(allowed), file(path), metadata(read_metadata(file, meanwhile)) {}
 
   const LayerInfo& layer_info(std::size_t sample, int layer) const { return metadata.layers.at(sample).at(layer); }
 
@@ -184,8 +187,8 @@ struct DumpReader::State {
   DumpMetadata metadata;
 };
 
-DumpReader::DumpReader(const std::string& path, std::uint64_t allowed_memory)
-    : state_(std::make_unique<State>(path, allowed_memory)) {}
+DumpReader::DumpReader(const std::string& path, std::uint64_t allowed_memory, const std::function<void()>& meanwhile)
+    : state_(std::make_unique<State>(path, allowed_memory, meanwhile)) {}
 DumpReader::~DumpReader() = default;
 DumpReader::DumpReader(DumpReader&&) noexcept = default;
 DumpReader& DumpReader::operator=(DumpReader&&) noexcept = default;

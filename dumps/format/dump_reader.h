@@ -34,8 +34,10 @@ enum class ValueCheck : bool { no, yes };
 class DumpReader {
  public:
   /// Checks the metadata of every sample and layer, without reading q, k or v. Throws InputError. `allowed_memory` is
-  /// for check_memory(); 0: what memory_bound.h allows freely.
-  explicit DumpReader(const std::string& path, std::uint64_t allowed_memory = 0);
+  /// for check_memory(); 0: what memory_bound.h allows freely. `meanwhile`, if any, is called once the process that
+  /// reads them has been forked, which takes 10 ms for 32 layers.
+  explicit DumpReader(const std::string& path, std::uint64_t allowed_memory = 0,
+                      const std::function<void()>& meanwhile = {});
   ~DumpReader();
   DumpReader(DumpReader&&) noexcept;
   DumpReader& operator=(DumpReader&&) noexcept;

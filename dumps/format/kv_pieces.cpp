@@ -33,12 +33,6 @@ std::vector<KvPiece> kv_pieces(const TensorLocation& k, const TensorLocation& v,
   const auto heads = static_cast<std::size_t>(num_kv_heads);
   std::ranges::stable_sort(
       pieces, {}, [&](const KvPiece& piece) { return piece.begin / (location_of(piece.tensor).bytes / heads); });
-  // The last quarter is cut into blocks, so that threads finish at about the same time: where 15 of them read 32 pieces
-  // of one size, they waited for each other in 29 % of the time.
-  const auto first_cut = pieces.end() - static_cast<std::ptrdiff_t>(pieces.size() / 4);
-  const std::vector<KvPiece> last(first_cut, pieces.end());
-  pieces.erase(first_cut, pieces.end());
-  for (const KvPiece& piece : last) add_cut(piece, location_of(piece.tensor).file_offset, kFileBlock, pieces);
   return pieces;
 }
 

@@ -20,7 +20,7 @@ struct KvPiece {
 };
 
 /// Divides the tensors that are contiguous in the file at borders of its blocks; others have no pieces. Pieces of the
-/// first heads come first, so that heads become complete one after the other. The last pieces are smaller.
+/// first heads come first, so that heads become complete one after the other.
 std::vector<KvPiece> kv_pieces(const TensorLocation& k, const TensorLocation& v, int num_kv_heads);
 
 LayerBlocks layer_blocks(const TensorLocation& k, const TensorLocation& v);

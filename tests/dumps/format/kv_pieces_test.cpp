@@ -45,16 +45,6 @@ TEST(KvPieces, HoldEachByteOnce) {
   }
 }
 
-TEST(KvPieces, TheLastQuarterIsInBlocks) {
-  const TensorLocation k{.file_offset = 2 * kPiece, .bytes = 10 * kPiece},
-      v{.file_offset = 20 * kPiece, .bytes = 10 * kPiece};
-  std::vector<std::size_t> sizes;
-  for (const KvPiece& piece : kv_pieces(k, v, 10)) sizes.push_back(piece.end - piece.begin);
-  std::vector<std::size_t> expected(15, kPiece);
-  expected.insert(expected.end(), 5 * kPiece / kFileBlock, kFileBlock);
-  EXPECT_EQ(sizes, expected);
-}
-
 TEST(KvPieces, LeaveOutWhatIsNotContiguous) {
   const TensorLocation contiguous{.file_offset = 8, .bytes = 100}, decoded{.file_offset = -1, .bytes = 100};
   EXPECT_EQ(kv_pieces(contiguous, decoded, 1), (std::vector<KvPiece>{{KvTensor::k, 0, 100}}));
