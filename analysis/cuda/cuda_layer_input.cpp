@@ -61,6 +61,12 @@ void CudaLayerInput::copy(const AttentionLayer& layer, const KvHeadRange& heads,
   slot.free.record(computed_);
 }
 
+void CudaLayerInput::make_room_for_stored(const AttentionLayer& layer, bool idle) {
+  const LayerBytes bytes(layer);
+  const auto heads = static_cast<std::size_t>(layer.shape.num_kv_heads);
+  memory_.size_for(layer, 0, kLayersAtOnce * heads * (bytes.k + bytes.v), idle, computed_);
+}
+
 /// Heads that have arrived are computed together: at least kMinArrived bytes of them.
 void CudaLayerInput::take_stored(const AttentionLayer& layer, bool idle, Uploads& uploads, StageClock& clock,
                                  const Compute& compute) {
@@ -72,7 +78,6 @@ void CudaLayerInput::take_stored(const AttentionLayer& layer, bool idle, Uploads
                           ? all
                           : std::min(static_cast<int>(std::min<std::size_t>((kMinArrived - 1) / (k + v) + 1, all)),
                                      heads_at_once(layer, idle));
-  memory_.size_for(layer, 0, kLayersAtOnce * static_cast<std::size_t>(all) * (k + v), idle, computed_);
   InputSlot& slot = memory_.next_slot();
   copy_queries(layer, slot, uploads);
   for (int first = 0; first < all;) {

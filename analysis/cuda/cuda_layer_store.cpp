@@ -18,7 +18,7 @@ constexpr std::size_t kCopiesForOneTimed = 8;
 
 CudaPieceRing::CudaPieceRing(int device)
     : device_(device),
-      memory_(static_cast<std::byte*>(page_locked_memory(device)->allocate(kPieces * LayerStore::kPieceBytes))),
+      memory_(static_cast<std::byte*>(page_locked_memory(device)->allocate(kBytes))),
       pieces_(kPieces) {
   for (std::size_t i = 0; i < kPieces; ++i) {
     pieces_[i].data = memory_ + i * LayerStore::kPieceBytes;
@@ -28,7 +28,7 @@ CudaPieceRing::CudaPieceRing(int device)
 
 CudaPieceRing::~CudaPieceRing() {
   ATTEST_CUDA_QUIET(cudaStreamSynchronize(stream_));
-  page_locked_memory(device_)->deallocate(memory_, kPieces * LayerStore::kPieceBytes);
+  page_locked_memory(device_)->deallocate(memory_, kBytes);
 }
 
 /// A piece that is nobody else's; goes back when reading fails, too.

@@ -22,6 +22,7 @@ class CudaPieceRing {
  public:
   /// More than twelve reading threads hold, so that some are copied meanwhile: 64 MiB.
   static constexpr std::size_t kPieces = 16;
+  static constexpr std::size_t kBytes = kPieces * LayerStore::kPieceBytes;
 
   explicit CudaPieceRing(int device);
   ~CudaPieceRing();

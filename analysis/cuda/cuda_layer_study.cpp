@@ -2,8 +2,10 @@
 // (cuda_layer_input.h). The host waits for the device when results are collected, and where it is several chunks ahead.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <deque>
+#include <optional>
 
 #include "analysis/cuda/cuda_chunk_study.h"
 #include "analysis/cuda/cuda_layer_input.h"
@@ -26,6 +28,7 @@ namespace attest {
 namespace {
 
 constexpr std::size_t kChunksAhead = 4;  // enqueued and not finished
+constexpr std::size_t kRehearsalBytes = std::size_t{64} << 20;
 
 std::string digits(const cudaUUID_t& uuid) {
   std::array<std::uint64_t, 2> halves{};
@@ -187,9 +190,43 @@ class CudaLayerStudy final : public LayerStudy {
 
   /// All heads at once if the largest magnitudes of the whole layer are asked for.
   void enqueue_stored(const AttentionLayer& layer, Job& job) {
+    input_.make_room_for_stored(layer, submitted_.empty());
+    if (!rehearsal_ && !has_arrived(layer)) rehearse(layer);
     input_.take_stored(layer, submitted_.empty(), job.uploads, job.copy_clock, [&](const DeviceInputs& part) {
       enqueue_heads(layer, part, amax_memory(layer, job), true, job);
     });
+  }
+
+  static bool has_arrived(const AttentionLayer& layer) {
+    const int heads = layer.shape.num_kv_heads;
+    return layer.store->arrival.wait(heads, std::chrono::milliseconds(0)).heads == heads;
+  }
+
+  /// One query and KV head of such a layer, all zeros, so that the code of kernels is loaded while the first layer
+  /// arrives: with six selectors that takes 15 ms on the host of an H200.
+  void rehearse(const AttentionLayer& layer) {
+    const std::vector<QueryGroup> groups = query_groups(layer, {0, 1});
+    const LayerBytes of_head(layer);
+    const std::size_t bytes = std::max({of_head.q, of_head.k, of_head.v});
+    if (groups.empty() || bytes > kRehearsalBytes) return;
+    Job& job = rehearsal_.emplace(&kept_uploads_);
+    zeros_.reserve(bytes);
+    ATTEST_CUDA(cudaMemsetAsync(zeros_.data(), 0, bytes, computing_));
+    job.results.begin(study_, metrics_, layer, computing_);
+    const bool by_layer =
+        std::ranges::any_of(study_.selectors, [](const auto& s) { return s.selector->settings_file() != nullptr; });
+    if (!by_layer) job.results.make_no_head_dense();  // the first layers often are
+    job.spans = disjoint_spans(layer);
+    job.head_weights = head_weights(layer.head_gradient, layer.shape.num_query_heads);
+    DeviceInputs inputs{.q = zeros_.data(), .k = zeros_.data(), .v = zeros_.data(), .heads = {0, 1}};
+    if (float* const amax = amax_memory(layer, job)) {
+      ATTEST_CUDA(cudaMemsetAsync(amax, 0, job.amax.size(), computing_));
+      inputs.key_amax = inputs.value_amax = amax;
+    }
+    CudaChunkStudy study({study_, selectors_, layer, inputs, job.uploads, job.results, job.spans, job.head_weights,
+                          job.clock, computing_});
+    enqueue_groups(layer, study, std::span(groups).last(1));
+    job.results.enqueue_finish(static_cast<int>(layer.num_queries()), layer.shape.num_query_heads, computed_);
   }
 
   /// [2, KV heads], or null if nobody asks.
@@ -301,6 +338,8 @@ class CudaLayerStudy final : public LayerStudy {
   BusyClock busy_;
   double busy_seconds_ = 0;
   KeptUploads kept_uploads_;
+  std::optional<Job> rehearsal_;  ///< kept: to free its memory would wait for the device
+  DeviceBuffer zeros_;
   std::array<Job, kLayersSubmitted> jobs_{Job(&kept_uploads_), Job(&kept_uploads_)};
   int next_job_ = 0;
   std::deque<int> submitted_;  // indices of jobs_, oldest first
@@ -311,6 +350,7 @@ class CudaLayerStudy final : public LayerStudy {
 
 std::unique_ptr<LayerStudy> make_cuda_layer_study(const Study& study, int device, const DeviceMemoryLimit& memory,
                                                   std::span<const Metric> metrics, int threads) {
+  prepare_page_locked(CudaPieceRing::kBytes);  // while the device is started
   ATTEST_CUDA(cudaSetDevice(device));
   require_cuda_code(study, metrics);
   cudaDeviceProp properties{};

@@ -50,6 +50,10 @@ void CudaResults::begin(const Study& study, std::span<const Metric> metrics, con
   begin_span_tokens(stream);
 }
 
+void CudaResults::make_no_head_dense() {
+  for (SelectorLayout& selector : layout_.selectors) selector.dense_heads.assign(selector.dense_heads.size(), false);
+}
+
 SpanBits CudaResults::span_bits(std::size_t selector) const {
   SpanBits bits = layout_.selectors[selector].span_bits;
   bits.bits = reinterpret_cast<std::uint32_t*>(span_words_.data()) + span_offsets_[selector];

@@ -16,6 +16,9 @@ class CudaResults {
   /// Lays out the arrays of a layer and fills them with NaN. `study` and `layer` must stay until take().
   void begin(const Study& study, std::span<const Metric> metrics, const AttentionLayer& layer, cudaStream_t stream);
 
+  /// From here on every selector computes every head.
+  void make_no_head_dense();
+
   const LayerResultsLayout& layout() const { return layout_; }
   CudaCells score_cells() const;
   CudaCells selector_cells(std::size_t selector) const;

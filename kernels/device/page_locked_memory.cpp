@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <future>
 #include <map>
 #include <mutex>
 #include <new>
@@ -82,6 +83,42 @@ Mappings& mappings() {
   return all;
 }
 
+Mapping touched(std::size_t bytes) {
+  Mapping mapping(bytes);
+  mapping.touch();
+  return mapping;
+}
+
+/// Pages for one allocation.
+class Prepared {
+ public:
+  void begin(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (mapping_.valid()) return;
+    bytes_ = bytes;
+    mapping_ = std::async(std::launch::async | std::launch::deferred, touched, bytes);
+  }
+  /// Those that were prepared, or others.
+  Mapping take(std::size_t bytes) {
+    std::future<Mapping> mapping;
+    {
+      const std::lock_guard lock(mutex_);
+      if (bytes_ == bytes) mapping = std::move(mapping_);
+    }
+    return mapping.valid() ? mapping.get() : touched(bytes);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::size_t bytes_ = 0;
+  std::future<Mapping> mapping_;
+};
+
+Prepared& prepared() {
+  static Prepared pages;
+  return pages;
+}
+
 class PageLockedMemory final : public std::pmr::memory_resource {
  public:
   explicit PageLockedMemory(int device) : device_(device) {}
@@ -101,8 +138,7 @@ class PageLockedMemory final : public std::pmr::memory_resource {
 
 void* allocate_page_locked(std::size_t bytes) {
   if (bytes >= kLargePage) {
-    Mapping mapping(bytes);
-    mapping.touch();
+    Mapping mapping = prepared().take(bytes);
     void* const p = mapping.data();
     const std::size_t size = mapping.size();
     mappings().insert(p, std::move(mapping));  // before it is locked: memory that is must not be unmapped
@@ -113,6 +149,10 @@ void* allocate_page_locked(std::size_t bytes) {
   void* p = nullptr;
   ATTEST_CUDA(cudaHostAlloc(&p, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable));
   return p;
+}
+
+void prepare_page_locked(std::size_t bytes) {
+  if (bytes >= kLargePage) prepared().begin(bytes);
 }
 
 void free_page_locked(void* p) noexcept {
