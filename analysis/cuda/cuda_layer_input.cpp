@@ -78,6 +78,7 @@ void CudaLayerInput::take_stored(const AttentionLayer& layer, bool idle, Uploads
                           ? all
                           : std::min(static_cast<int>(std::min<std::size_t>((kMinArrived - 1) / (k + v) + 1, all)),
                                      heads_at_once(layer, idle));
+  make_room_for_stored(layer, idle);
   InputSlot& slot = memory_.next_slot();
   copy_queries(layer, slot, uploads);
   for (int first = 0; first < all;) {

@@ -35,10 +35,10 @@ class CudaLayerInput {
   std::vector<KvHeadRange> ranges(const AttentionLayer& layer, bool idle);
   /// Copies one of these ranges, reading it if the layer has a source.
   void copy(const AttentionLayer& layer, const KvHeadRange& heads, StageClock& clock, const Compute& compute);
-  /// Sizes the memory for a layer that arrives in its store.
+  /// Sizes the memory for layers that arrive in their stores.
   void make_room_for_stored(const AttentionLayer& layer, bool idle);
-  /// Then the parts of the layer, each as soon as enough heads are there. Ends early if no more heads come. `uploads`
-  /// carries the queries.
+  /// The parts of such a layer, each as soon as enough heads are there. Sizes the memory. Ends early if no more heads
+  /// come. `uploads` carries the queries.
   void take_stored(const AttentionLayer& layer, bool idle, Uploads& uploads, StageClock& clock, const Compute& compute);
 
  private:

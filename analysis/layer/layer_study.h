@@ -52,6 +52,10 @@ class LayerStudy {
   /// the results of the layer mean nothing. A layer with a store may have a source instead, if the store had no room.
   virtual std::shared_ptr<LayerStore> make_layer_store() { return nullptr; }
 
+  /// Makes the device ready for layers like this one, whose keys and values have not begun to arrive in its store:
+  /// what it loads would wait for them, and they for it. Nothing may have been submitted.
+  virtual void rehearse(const AttentionLayer& /*layer*/) {}
+
   /// Once the flag is set, run(), submit() and collect() end soon, within a layer, with Interrupted. Layers that are
   /// submitted are dropped. Null: they never do.
   void end_when(const std::atomic<bool>* stop) { stop_ = stop; }

@@ -302,6 +302,8 @@ bool LayerReader::read(const UnitKey& unit, std::unique_ptr<AttentionLayer> laye
       store = std::make_shared<DroppingStore>();
       begin_arrival(unit, *store);
     } else if (finite && bad_estimate.empty()) {
+      if (!delivered_any_) layer_study_.rehearse(own);
+      delivered_any_ = true;
       return read_delivered(std::move(delivery), blocks, stop);
     }
     ReadLayer read = read_into_store(unit, *store, finite, {}, *blocks);
@@ -311,6 +313,7 @@ bool LayerReader::read(const UnitKey& unit, std::unique_ptr<AttentionLayer> laye
     std::string defect = finite ? std::string() : bad_value(unit, own);
     reading.set_value({.blocks = blocks->take(), .defect = defect.empty() ? bad_estimate : std::move(defect)});
   }
+  delivered_any_ = true;
   return handover_.deliver(std::move(delivery), stop);
 }
 

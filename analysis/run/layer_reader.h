@@ -45,9 +45,12 @@ struct StreamOptions {
 /// All references must outlive this object.
 class LayerReader {
  public:
-  LayerReader(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps,
+  /// The layer study rehearses the first layer that goes to a store; the thread that studies must not use it before a
+  /// layer is delivered.
+  LayerReader(const Study& study, LayerStudy& layer_study, const StudyPlan& plan, std::span<const DumpReader> dumps,
               const StreamOptions& options, UnitQueue& queue, DeviceLock& device, LayerHandover& handover)
       : study_(study),
+        layer_study_(layer_study),
         plan_(plan),
         dumps_(dumps),
         options_(options),
@@ -98,6 +101,8 @@ class LayerReader {
   void begin_arrival(const UnitKey& unit, LayerStore& store) const;
 
   const Study& study_;
+  LayerStudy& layer_study_;
+  bool delivered_any_ = false;
   const StudyPlan& plan_;
   const std::span<const DumpReader> dumps_;
   const StreamOptions& options_;

@@ -91,7 +91,7 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
       UnitRunner runner(study, layer_study, submitted, *handover, store, tally);
       {
         DeviceLock device = queue.device_lock(layer_study.identity(), layer_study.device());
-        LayerReader reader(study, plan, dumps, options, queue, device, *handover);
+        LayerReader reader(study, layer_study, plan, dumps, options, queue, device, *handover);
         const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
         runner.run(options.stop, error.ended());
       }

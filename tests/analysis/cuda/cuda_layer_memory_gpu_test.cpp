@@ -34,7 +34,7 @@ TEST_F(CudaLayerMemoryTest, BytesOfALayer) {
 
 TEST_F(CudaLayerMemoryTest, SlotsTakeHalfWithTheStores) {
   CudaLayerMemory memory(12 * kBoth, false);
-  EXPECT_EQ(memory.stores()->max_per_store, kBoth);
+  EXPECT_EQ(memory.stores()->max_per_store, 12 * kBoth / 16) << "four take a quarter";
   EXPECT_EQ(memory.heads_per_slot(layer_), 3);
   memory.stores()->taken = 2 * kBoth;
   EXPECT_EQ(memory.heads_per_slot(layer_), 2);

@@ -141,7 +141,8 @@ TEST(CudaLayerStore, InspectsWhatItGets) {
   for (const bool finite : {true, false, true}) expect_findings(store, finite);
 }
 
-/// Reads a layer into `stored.store` while it is studied, as LayerReader does. `hashed`: blocks to be hashed.
+/// Reads a layer into `stored.store` while it is studied, as LayerReader does; the first layer is rehearsed. `hashed`:
+/// blocks to be hashed.
 LayerResults study_arriving(LayerStudy& study, const DumpReader& dump, int layer, AttentionLayer& stored,
                             std::vector<TensorBlock> hashed = {}) {
   const LayerInfo& info = dump.layer_info(0, layer);
@@ -150,6 +151,7 @@ LayerResults study_arriving(LayerStudy& study, const DumpReader& dump, int layer
   stored.store->arrival.begin(static_cast<int>(heads), info.k.bytes / heads, info.v.bytes / heads);
   if (!hashed.empty()) stored.store->begin_inspection(info.element_type, std::move(hashed));
   EXPECT_TRUE(dump.read_queries(0, layer, stored));
+  if (layer == dump.info().samples[0].layers.front()) study.rehearse(stored);
   const std::jthread reading([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_TRUE(dump.read_keys_and_values(0, layer, *stored.store, 2));

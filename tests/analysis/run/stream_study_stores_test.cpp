@@ -38,7 +38,14 @@ class StoreStudy : public EchoStudy {
     EchoStudy::submit(layer);
   }
   int max_submitted() const override { return 2; }
+  void rehearse(const AttentionLayer& layer) override {
+    EXPECT_TRUE(layers.empty()) << "before anything is studied";
+    EXPECT_GT(layer.num_queries(), 0);
+    EXPECT_EQ(layer.store->arrival.wait(1, std::chrono::milliseconds(0)).heads, 0) << "before anything arrives";
+    rehearsed.push_back(layer.layer);
+  }
 
+  std::vector<int> rehearsed;
   std::vector<bool> complete;  ///< of each layer in a store, whether all heads have come
   std::map<int, std::pair<std::vector<std::byte>, std::vector<std::byte>>> keys_and_values;
 
@@ -50,6 +57,7 @@ TEST_F(StreamStudyTest, FillsTheStoresOfLayers) {
   StoreStudy study;
   run(study);
   EXPECT_EQ(study.layers, (std::vector<int>{0, 2, 5, 3}));
+  EXPECT_EQ(study.rehearsed, std::vector<int>{0});
   EXPECT_EQ(study.complete, std::vector<bool>(4, true));
   const std::vector<SampleInfo> samples = test::small_samples();
   for (const int layer : {0, 2, 5, 3}) {
@@ -122,6 +130,7 @@ TEST_F(StreamStudyTest, LayersThatAreTooLargeForAStoreComeFromTheirSource) {
   run(study);
   EXPECT_EQ(study.layers, (std::vector<int>{0, 2, 5, 3}));
   EXPECT_EQ(study.from_source, 3);
+  EXPECT_TRUE(study.rehearsed.empty()) << "the first layer has no store, and may be studied already";
   EXPECT_EQ(study.in_host_memory, 0);
   EXPECT_EQ(study.complete, std::vector<bool>{true});
   const std::vector<SampleInfo> samples = test::small_samples();
