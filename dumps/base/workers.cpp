@@ -11,6 +11,8 @@ namespace attest {
 
 class Workers::Helpers {
  public:
+  /// At most so many.
+  explicit Helpers(int maximum) : maximum_(maximum) {}
   ~Helpers() {
     {
       const std::lock_guard lock(mutex_);
@@ -20,11 +22,12 @@ class Workers::Helpers {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  /// Calls work(0) on this thread and work(1) .. work(helpers) on those that come before work(0) has returned.
+  /// Calls work(0) on this thread, and work(1) .. work(helpers) on those that are free before it has returned.
   void run(int helpers, const std::function<void(int)>& work) {
     std::unique_lock lock(mutex_);
-    while (static_cast<int>(threads_.size()) < helpers)
-      threads_.emplace_back([this, own = static_cast<int>(threads_.size())] { serve(own); });
+    int wanted = helpers;
+    for (const Round& round : rounds_) wanted += round.joined;
+    while (static_cast<int>(threads_.size()) < std::min(wanted, maximum_)) threads_.emplace_back([this] { serve(); });
     const auto round = rounds_.insert(rounds_.end(), {.number = ++begun_, .work = &work, .helpers = helpers});
     changed_.notify_all();
     lock.unlock();
@@ -40,27 +43,29 @@ class Workers::Helpers {
     std::size_t number;
     const std::function<void(int)>* work;
     int helpers;
-    int active = 0;
+    int joined = 0, active = 0;
   };
 
-  void serve(int own) {
+  void serve() {
     std::unique_lock lock(mutex_);
     for (std::size_t done = 0;;) {
       auto round = rounds_.end();
       changed_.wait(lock, [&] {
-        round = std::ranges::find_if(rounds_, [&](const Round& r) { return r.number > done && own < r.helpers; });
+        round = std::ranges::find_if(rounds_, [&](const Round& r) { return r.number > done && r.joined < r.helpers; });
         return ended_ || round != rounds_.end();
       });
       if (ended_) return;
       done = round->number;
+      const int own = ++round->joined;
       ++round->active;
       lock.unlock();
-      (*round->work)(own + 1);
+      (*round->work)(own);
       lock.lock();
       if (--round->active == 0) idle_.notify_all();
     }
   }
 
+  const int maximum_;
   std::vector<std::thread> threads_;
   std::mutex mutex_;
   std::condition_variable changed_, idle_;
@@ -69,7 +74,7 @@ class Workers::Helpers {
   bool ended_ = false;
 };
 
-Workers::Workers(int threads) : threads_(threads), helpers_(std::make_unique<Helpers>()) {}
+Workers::Workers(int threads) : threads_(threads), helpers_(std::make_unique<Helpers>(threads - 1)) {}
 
 Workers::~Workers() = default;
 

@@ -125,6 +125,17 @@ TEST_F(DumpReaderTest, ReadsMetadata) {
   EXPECT_EQ(layer.v.bytes, 2u * 40 * 5 * 2);
 }
 
+TEST_F(DumpReaderTest, CallsBackOnceInThisProcessWhileItOpens) {
+  int calls = 0;
+  const auto meanwhile = [&calls] { ++calls; };
+  EXPECT_THROW(DumpReader(path_, 0, meanwhile), InputError);
+  EXPECT_EQ(calls, 0) << "no such file";
+  write_small_dump(path_);
+  EXPECT_EQ(DumpReader(path_, 0, meanwhile).info().samples.size(), small_samples().size());
+  EXPECT_EQ(calls, 1);
+  EXPECT_THROW(DumpReader(path_, 0, [] { throw std::runtime_error("of the caller"); }), std::runtime_error);
+}
+
 TEST_F(DumpReaderTest, ReadsContiguousValues) {
   write_small_dump(path_);
   const DumpReader reader(path_);

@@ -40,7 +40,8 @@ TEST_F(PageLockedMemoryTest, CopiesBothWays) {
 TEST_F(PageLockedMemoryTest, PiecesAreApart) {
   std::pmr::memory_resource* memory = page_locked_memory(0);
   std::vector<std::pair<unsigned char*, std::size_t>> pieces;
-  for (std::size_t bytes : {1000u, 3u << 20, 500u, 2u << 20}) {
+  prepare_page_locked(3u << 20);  // for one of the two of this size
+  for (std::size_t bytes : {1000u, 3u << 20, 500u, 3u << 20, 2u << 20}) {
     pieces.emplace_back(static_cast<unsigned char*>(memory->allocate(bytes)), bytes);
     std::memset(pieces.back().first, static_cast<int>(pieces.size()), bytes);
   }
