@@ -10,7 +10,8 @@
 namespace attest {
 namespace {
 
-constexpr std::size_t kStoresShare = 4;                         // of all memory
+constexpr std::size_t kStoresShare = 4;  // of all memory
+constexpr std::size_t kZerosShare = 64, kMostZeros = std::size_t{64} << 20;
 constexpr std::size_t kFetched = 16;                            // Uploads::copy() writes so many bytes at a time
 constexpr std::size_t kBytesSideBySide = kBytesPerElement / 2;  // exact attention, or a selector, has an arena alone
 
@@ -60,7 +61,7 @@ void CudaLayerMemory::size_for(const AttentionLayer& layer, int heads, std::size
     slot.v.reserve(of_layer.v * static_cast<std::size_t>(heads));
     inputs += slot.q.size() + slot.k.size() + slot.v.size();
   }
-  scratch_ = bytes_ - std::min(bytes_, inputs);
+  scratch_ = bytes_ - std::min(bytes_, inputs + zeros_.size());
   limit_arenas();
   if (!idle) return;
   bool several = false;
@@ -68,6 +69,13 @@ void CudaLayerMemory::size_for(const AttentionLayer& layer, int heads, std::size
   if (!several) return;
   stream.synchronize();
   for_each_arena([](DeviceArena& arena) { arena.merge_slabs(); });
+}
+
+const std::byte* CudaLayerMemory::zeros(std::size_t bytes, const CudaStream& stream) {
+  if (bytes > std::min(bytes_ / kZerosShare, kMostZeros)) return nullptr;
+  zeros_.reserve(bytes);
+  ATTEST_CUDA(cudaMemsetAsync(zeros_.data(), 0, bytes, stream));
+  return zeros_.data();
 }
 
 InputSlot& CudaLayerMemory::next_slot() {

@@ -59,6 +59,10 @@ class CudaLayerMemory {
   /// The slots take turns.
   InputSlot& next_slot();
 
+  /// So many bytes of zeros, which count as memory in use from the next size_for() on; null if there is little room for
+  /// them. One size for the life of this object.
+  const std::byte* zeros(std::size_t bytes, const CudaStream& stream);
+
   /// Of the exact attention of a chunk, numbered from 0; if nothing runs side by side, of its selectors, too, and for
   /// any chunk the same.
   DeviceArena& scratch(std::size_t chunk) { return chunks_[side_by_side_ ? chunk % kChunks : 0]; }
@@ -82,6 +86,7 @@ class CudaLayerMemory {
   std::array<InputSlot, 2> slots_;
   std::size_t next_slot_ = 0;
   bool side_by_side_;
+  DeviceBuffer zeros_;
   std::size_t scratch_ = 0;  ///< bytes of all arenas
   std::vector<DeviceArena> chunks_, selectors_;
   std::size_t max_elements_ = 0;  ///< 0: not known yet

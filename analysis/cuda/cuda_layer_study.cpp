@@ -27,7 +27,6 @@ namespace attest {
 namespace {
 
 constexpr std::size_t kChunksAhead = 4;  // enqueued and not finished
-constexpr std::size_t kRehearsalBytes = std::size_t{64} << 20;
 
 std::string digits(const cudaUUID_t& uuid) {
   std::array<std::uint64_t, 2> halves{};
@@ -178,17 +177,24 @@ class CudaLayerStudy final : public LayerStudy {
   }
 
   void enqueue(const AttentionLayer& layer, Job& job) {
-    job.results.begin(study_, metrics_, layer, computing_);
-    job.spans = disjoint_spans(layer);
-    job.head_weights = head_weights(layer.head_gradient, layer.shape.num_query_heads);
+    begin(layer, job);
     const std::size_t busy_before = busy_.size();
     if (layer.in_store)
       enqueue_stored(layer, job);
     else
       enqueue_ranges(layer, job);
     job.spans_busy = busy_.size() - busy_before;
-    job.results.enqueue_finish(static_cast<int>(layer.num_queries()), layer.shape.num_query_heads, computed_);
+    finish(layer, job);
     job.done.record(computed_);
+  }
+
+  void begin(const AttentionLayer& layer, Job& job) {
+    job.results.begin(study_, metrics_, layer, computing_);
+    job.spans = disjoint_spans(layer);
+    job.head_weights = head_weights(layer.head_gradient, layer.shape.num_query_heads);
+  }
+  void finish(const AttentionLayer& layer, Job& job) {
+    job.results.enqueue_finish(static_cast<int>(layer.num_queries()), layer.shape.num_query_heads, computed_);
   }
 
   void enqueue_ranges(const AttentionLayer& layer, Job& job) {
@@ -211,27 +217,19 @@ class CudaLayerStudy final : public LayerStudy {
   void enqueue_rehearsal(const AttentionLayer& layer) {
     const std::vector<QueryGroup> groups = query_groups(layer, {0, 1});
     const LayerBytes of_head(layer);
-    const std::size_t bytes = std::max({of_head.q, of_head.k, of_head.v});
-    if (groups.empty() || bytes > kRehearsalBytes) return;
+    const std::byte* const zeros = memory_.zeros(std::max({of_head.q, of_head.k, of_head.v}), computing_);
+    if (groups.empty() || zeros == nullptr) return;
     input_.make_room_for_stored(layer, true);
     Job& job = rehearsal_.emplace(&kept_uploads_);
-    zeros_.reserve(bytes);
-    ATTEST_CUDA(cudaMemsetAsync(zeros_.data(), 0, bytes, computing_));
-    job.results.begin(study_, metrics_, layer, computing_);
+    begin(layer, job);
     const bool by_layer =
         std::ranges::any_of(study_.selectors, [](const auto& s) { return s.selector->settings_file() != nullptr; });
     if (!by_layer) job.results.make_no_head_dense();  // the first layers often are
-    job.spans = disjoint_spans(layer);
-    job.head_weights = head_weights(layer.head_gradient, layer.shape.num_query_heads);
-    DeviceInputs inputs{.q = zeros_.data(), .k = zeros_.data(), .v = zeros_.data(), .heads = {0, 1}};
-    if (float* const amax = amax_memory(layer, job)) {
-      ATTEST_CUDA(cudaMemsetAsync(amax, 0, job.amax.size(), computing_));
-      inputs.key_amax = inputs.value_amax = amax;
-    }
-    CudaChunkStudy study({study_, selectors_, layer, inputs, job.uploads, job.results, job.spans, job.head_weights,
-                          job.clock, computing_});
+    float* const amax = amax_memory(layer, job);
+    if (amax != nullptr) ATTEST_CUDA(cudaMemsetAsync(amax, 0, job.amax.size(), computing_));
+    CudaChunkStudy study = chunk_study(layer, {.q = zeros, .k = zeros, .v = zeros, .heads = {0, 1}}, amax, job);
     enqueue_groups(layer, study, std::span(groups).last(1));
-    job.results.enqueue_finish(static_cast<int>(layer.num_queries()), layer.shape.num_query_heads, computed_);
+    finish(layer, job);
   }
 
   /// [2, KV heads], or null if nobody asks.
@@ -242,14 +240,18 @@ class CudaLayerStudy final : public LayerStudy {
   }
 
   /// `fill_amax`: the heads are all of the layer.
-  void enqueue_heads(const AttentionLayer& layer, DeviceInputs inputs, float* amax, bool fill_amax, Job& job) {
-    inputs.key_amax = amax;
-    inputs.value_amax = amax == nullptr ? nullptr : amax + layer.shape.num_kv_heads;
+  void enqueue_heads(const AttentionLayer& layer, const DeviceInputs& inputs, float* amax, bool fill_amax, Job& job) {
     if (amax != nullptr && fill_amax) cuda_layer_amax(layer, inputs, amax, computing_);
-    CudaChunkStudy study({study_, selectors_, layer, inputs, job.uploads, job.results, job.spans, job.head_weights,
-                          job.clock, computing_});
+    CudaChunkStudy study = chunk_study(layer, inputs, amax, job);
     for (const KvHeadRange& alike : equally_dense(inputs.heads, job.results.layout().selectors))
       enqueue_groups(layer, study, query_groups(layer, alike));
+  }
+
+  CudaChunkStudy chunk_study(const AttentionLayer& layer, DeviceInputs inputs, float* amax, Job& job) {
+    inputs.key_amax = amax;
+    inputs.value_amax = amax == nullptr ? nullptr : amax + layer.shape.num_kv_heads;
+    return CudaChunkStudy({study_, selectors_, layer, inputs, job.uploads, job.results, job.spans, job.head_weights,
+                           job.clock, computing_});
   }
 
   /// Of a layer whose KV heads are not on the device together.
@@ -344,7 +346,6 @@ class CudaLayerStudy final : public LayerStudy {
   double busy_seconds_ = 0;
   KeptUploads kept_uploads_;
   std::optional<Job> rehearsal_;  ///< kept: to free its memory would wait for the device
-  DeviceBuffer zeros_;
   std::array<Job, kLayersSubmitted> jobs_{Job(&kept_uploads_), Job(&kept_uploads_)};
   int next_job_ = 0;
   std::deque<int> submitted_;  // indices of jobs_, oldest first

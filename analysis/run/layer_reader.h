@@ -102,7 +102,6 @@ class LayerReader {
 
   const Study& study_;
   LayerStudy& layer_study_;
-  bool delivered_any_ = false;
   const StudyPlan& plan_;
   const std::span<const DumpReader> dumps_;
   const StreamOptions& options_;
@@ -110,6 +109,7 @@ class LayerReader {
   UnitQueue& queue_;
   DeviceLock& device_;
   LayerHandover& handover_;
+  bool delivered_any_ = false;
   std::future<void> reading_;  ///< last member: what it runs uses the others
 };
 

@@ -43,6 +43,21 @@ TEST_F(CudaLayerMemoryTest, SlotsTakeHalfWithTheStores) {
   EXPECT_EQ(CudaLayerMemory(100 * kBoth, false).heads_per_slot(layer_), 4);
 }
 
+TEST_F(CudaLayerMemoryTest, ZerosCountAndAreAtMostA64th) {
+  const CudaStream stream;
+  CudaLayerMemory with(64 * kBoth, false), without(64 * kBoth, false);
+  EXPECT_EQ(with.zeros(kBoth + 1, stream), nullptr);
+  const std::byte* const zeros = with.zeros(kBoth, stream);
+  ASSERT_NE(zeros, nullptr);
+  std::vector<std::byte> on_host(kBoth, std::byte{1});
+  ATTEST_CUDA(cudaMemcpyAsync(on_host.data(), zeros, kBoth, cudaMemcpyDeviceToHost, stream));
+  stream.synchronize();
+  EXPECT_EQ(on_host, std::vector<std::byte>(kBoth));
+  with.size_for(layer_, 1, 0, true, stream);
+  without.size_for(layer_, 1, 0, true, stream);
+  EXPECT_EQ(with.scratch(0).limit() + kBoth, without.scratch(0).limit());
+}
+
 TEST_F(CudaLayerMemoryTest, ScratchIsTheRest) {
   const CudaStream stream;
   CudaLayerMemory memory(12 * kBoth, true);
