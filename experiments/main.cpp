@@ -11,6 +11,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/machine_limits.h"
 #include "dumps/base/printable.h"
+#include "experiments/cli/process/gpu_connections.h"
 #include "experiments/cli/process/interrupt.h"
 #include "experiments/cli/process/line_prefix.h"
 #include "experiments/cli/process/printable_stream.h"
@@ -92,6 +93,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is then an error of writing, as on a full disk
   std::signal(SIGPIPE, SIG_IGN);  // so is a pipe without a reader: temporary files are removed first
   attest::open_missing_standard_streams();
+  attest::limit_gpu_connections();
   attest::end_on_signals();
   const attest::PrintableStream output(std::cout), errors(std::cerr);
   attest::Command program(

@@ -13,6 +13,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/machine_limits.h"
 #include "dumps/base/printable.h"
+#include "experiments/cli/process/gpu_connections.h"
 #include "experiments/cli/process/version.h"
 
 namespace attest {
@@ -28,6 +29,7 @@ void exec_module(const std::string& interpreter, const std::string& module, cons
   if (others != nullptr && *others != '\0')
     places += ":" + std::string(others);  // an empty place: the working directory
   ::setenv("PYTHONPATH", places.c_str(), 1);
+  restore_gpu_connections();
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) ::setenv("ATTEST_BIN", program.c_str(), 1);  // modules that start the program start this one

@@ -50,6 +50,17 @@ def test_the_working_directory_holds_no_modules(tmp_path):
         assert done.returncode == 4 and "absent.npz" in done.stderr, (places, done.stderr)
 
 
+def test_a_module_sees_the_users_number_of_cuda_connections(tmp_path):
+    """The program asks for fewer than CUDA makes, for its own study alone."""
+    (tmp_path / "numpy.py").write_text("import os\nraise ModuleNotFoundError("
+                                       "'connections ' + os.environ.get('CUDA_DEVICE_MAX_CONNECTIONS', 'unset'))")
+    user = {name: value for name, value in os.environ.items() if name != "CUDA_DEVICE_MAX_CONNECTIONS"}
+    for number, seen in (({}, "unset"), ({"CUDA_DEVICE_MAX_CONNECTIONS": "7"}, "7")):
+        done = run_attest("import", tmp_path / "a.npz", "-o", tmp_path / "d.h5",
+                          env=user | number | {"PYTHONPATH": str(tmp_path)})
+        assert f"(connections {seen})" in done.stderr, done.stderr
+
+
 def test_modules_leave_no_bytecode_beside_the_sources(tmp_path):
     """./attest would take it for changed sources and rebuild."""
     before = {path: path.stat().st_mtime_ns for path in (SOURCES / "experiments/python").rglob("*") if path.is_dir()}
