@@ -25,6 +25,8 @@ class CudaLayerInput {
                  const CudaStream& computed, std::function<void()> throw_if_stopped);
 
   std::shared_ptr<LayerStore> make_layer_store();
+  /// Copies in pieces wait while the result lives.
+  CudaPieceRing::Hold hold_copies() { return CudaPieceRing::Hold(ring_.get()); }
   /// Adds the copies in pieces to those in `times`.
   void add_copies_to(std::vector<StageTime>& times) const;
   /// To be waited for before layers are dropped.

@@ -16,19 +16,31 @@ constexpr std::size_t kCopiesForOneTimed = 8;
 
 }  // namespace
 
-CudaPieceRing::CudaPieceRing(int device)
-    : device_(device),
-      memory_(static_cast<std::byte*>(page_locked_memory(device)->allocate(kBytes))),
-      pieces_(kPieces) {
-  for (std::size_t i = 0; i < kPieces; ++i) {
-    pieces_[i].data = memory_ + i * LayerStore::kPieceBytes;
-    free_.push_back(&pieces_[i]);
-  }
+CudaPieceRing::CudaPieceRing(int device) : device_(device), pieces_(kPieces) {
+  for (Piece& piece : pieces_) free_.push_back(&piece);
 }
 
 CudaPieceRing::~CudaPieceRing() {
   ATTEST_CUDA_QUIET(cudaStreamSynchronize(stream_));
-  page_locked_memory(device_)->deallocate(memory_, kBytes);
+  if (memory_ != nullptr) page_locked_memory(device_)->deallocate(memory_, kBytes);
+}
+
+void CudaPieceRing::allocate() {
+  memory_ = static_cast<std::byte*>(page_locked_memory(device_)->allocate(kBytes));
+  for (std::size_t i = 0; i < kPieces; ++i) pieces_[i].data = memory_ + i * LayerStore::kPieceBytes;
+}
+
+CudaPieceRing::Hold::Hold(CudaPieceRing* ring) : ring_(ring) {
+  if (ring_ == nullptr) return;
+  const std::lock_guard lock(ring_->mutex_);
+  ring_->held_ = true;
+}
+
+CudaPieceRing::Hold::~Hold() {
+  if (ring_ == nullptr) return;
+  const std::lock_guard lock(ring_->mutex_);
+  ring_->held_ = false;
+  ring_->released_.notify_all();
 }
 
 /// A piece that is nobody else's; goes back when reading fails, too.
@@ -67,11 +79,13 @@ void CudaPieceRing::add_time(Piece& piece) {
 
 void CudaPieceRing::copy(std::byte* to, std::size_t bytes, const LayerStore::Fill& fill, const CudaEvent* copied) {
   ATTEST_CUDA(cudaSetDevice(device_));
+  std::call_once(allocated_, [this] { allocate(); });
   const Borrowed borrowed(*this);
   Piece& piece = *borrowed;
   piece.copied.synchronize();  // its last copy; returns at once if there was none
   fill({piece.data, bytes});
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  released_.wait(lock, [this] { return !held_; });
   add_time(piece);
   const bool timed = copies_++ % kCopiesForOneTimed == 0;
   bytes_ += static_cast<double>(bytes);

@@ -24,6 +24,7 @@ class CudaPieceRing {
   static constexpr std::size_t kPieces = 16;
   static constexpr std::size_t kBytes = kPieces * LayerStore::kPieceBytes;
 
+  /// Its memory is allocated by the thread that comes first with a piece.
   explicit CudaPieceRing(int device);
   ~CudaPieceRing();
   CudaPieceRing(const CudaPieceRing&) = delete;
@@ -40,6 +41,17 @@ class CudaPieceRing {
   void synchronize() const { stream_.synchronize(); }
   /// In which what has arrived is checked and hashed, beside copies and the study.
   const CudaStream& inspecting() const { return inspecting_; }
+  /// While it lives, pieces are filled, but none is copied.
+  class Hold {
+   public:
+    explicit Hold(CudaPieceRing* ring);  ///< null: of nothing
+    ~Hold();
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    CudaPieceRing* const ring_;
+  };
   /// Of all copies, from the time that some of them took. Waits for these.
   StageTime time();
 
@@ -50,6 +62,7 @@ class CudaPieceRing {
     CudaEvent copied, begin{CudaEvent::Timing::on}, end{CudaEvent::Timing::on};
   };
   class Borrowed;
+  void allocate();
   Piece* take();
   void give_back(Piece* piece);
   void add_time(Piece& piece);
@@ -57,10 +70,12 @@ class CudaPieceRing {
   const int device_;
   CudaStream stream_, inspecting_;
   CudaEvent arrived_;
-  std::byte* memory_;
+  std::once_flag allocated_;
+  std::byte* memory_ = nullptr;
   std::vector<Piece> pieces_;
   std::mutex mutex_;  ///< of the members below, and of the order of events and copies in the stream
-  std::condition_variable changed_;
+  std::condition_variable changed_, released_;
+  bool held_ = false;
   std::deque<Piece*> free_;  ///< the one that was enqueued first comes first
   std::size_t copies_ = 0;
   double bytes_ = 0;

@@ -101,10 +101,12 @@ class CudaLayerStudy final : public LayerStudy {
   }
 
   /// Beside copies of pieces, which the copy engine serves first, the code of 56 kernels took 13 to 20 ms to load.
-  void rehearse(const AttentionLayer& layer) override {
+  void rehearse(const AttentionLayer& layer, const std::function<void()>& begin_arrival) override {
     try {
       ATTEST_CUDA(cudaSetDevice(device_));
       check(layer);
+      const CudaPieceRing::Hold hold = input_.hold_copies();
+      begin_arrival();
       enqueue_rehearsal(layer);
       busy_.forget();
     } catch (...) {

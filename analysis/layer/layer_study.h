@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <string>
@@ -52,9 +53,12 @@ class LayerStudy {
   /// the results of the layer mean nothing. A layer with a store may have a source instead, if the store had no room.
   virtual std::shared_ptr<LayerStore> make_layer_store() { return nullptr; }
 
-  /// Makes the device ready for layers like this one, whose keys and values have not begun to arrive in its store:
-  /// what it loads would wait for them, and they for it. Nothing may have been submitted.
-  virtual void rehearse(const AttentionLayer& /*layer*/) {}
+  /// Makes the device ready for layers like this one. Nothing may have been submitted. Calls `begin_arrival` once,
+  /// which has other threads begin to put keys and values into its store: those are read meanwhile, but not copied to
+  /// the device, which would load what it needs more slowly beside them.
+  virtual void rehearse(const AttentionLayer& /*layer*/, const std::function<void()>& begin_arrival) {
+    begin_arrival();
+  }
 
   /// Once the flag is set, run(), submit() and collect() end soon, within a layer, with Interrupted. Layers that are
   /// submitted are dropped. Null: they never do.

@@ -250,9 +250,8 @@ bool LayerReader::read_delivered(Delivery delivery, std::shared_ptr<Blocks> bloc
   const Inspection there = begin_inspection(unit, *store);
   const auto promise = std::make_shared<std::promise<ReadLayer>>();
   delivery.reading = with_findings(unit, store, there, promise->get_future().share());
-  if (!handover_.deliver(std::move(delivery), stop)) return false;  // from here on the layer is the study's
   std::future<void> reading;
-  try {
+  const auto begin = [&] {
     reading = std::async(std::launch::async, [this, unit, store, there, blocks, promise] {
       try {
         promise->set_value(read_into_store(unit, *store, true, there, *blocks));
@@ -261,12 +260,14 @@ bool LayerReader::read_delivered(Delivery delivery, std::shared_ptr<Blocks> bloc
         throw;
       }
     });
-  } catch (...) {  // no further thread can be started
-    store->arrival.end();
-    promise->set_exception(std::current_exception());
-    throw;
-  }
+  };
+  if (delivered_any_)
+    begin();
+  else
+    layer_study_.rehearse(*delivery.layer, begin);
+  delivered_any_ = true;
   std::swap(reading, reading_);
+  if (!handover_.deliver(std::move(delivery), stop)) return false;  // from here on the layer is the study's
   if (reading.valid()) reading.get();
   hash_cut_blocks(unit, there);
   while (!stop.stop_requested()) {
@@ -302,8 +303,6 @@ bool LayerReader::read(const UnitKey& unit, std::unique_ptr<AttentionLayer> laye
       store = std::make_shared<DroppingStore>();
       begin_arrival(unit, *store);
     } else if (finite && bad_estimate.empty()) {
-      if (!delivered_any_) layer_study_.rehearse(own);
-      delivered_any_ = true;
       return read_delivered(std::move(delivery), blocks, stop);
     }
     ReadLayer read = read_into_store(unit, *store, finite, {}, *blocks);

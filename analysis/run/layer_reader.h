@@ -73,8 +73,9 @@ class LayerReader {
   /// Reads a layer and delivers it: if it has a store with room, before its keys and values; if its store has none,
   /// without them, once they are known to be finite. False if the study has ended.
   bool read(const UnitKey& unit, std::unique_ptr<AttentionLayer> layer, const std::stop_token& stop);
-  /// Delivers a layer whose queries are finite, and then reads its keys and values into its store. Returns when
-  /// the last of them are being read, so that other threads begin the next layer while some are still at work.
+  /// Begins to read the keys and values of a layer into its store, and delivers it. The layer's queries are finite.
+  /// Returns when the last of them are being read, so that other threads begin the next layer while some are still at
+  /// work.
   bool read_delivered(Delivery delivery, std::shared_ptr<Blocks> blocks, const std::stop_token& stop);
   /// Waits for the layer whose keys and values were begun last. Throws what reading them threw.
   void finish_reading();

@@ -189,9 +189,6 @@ std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, co
   leave_out_calibration_samples(run->study);
   run->inputs = status_of_inputs(run->study, run->options);
   run->hashes = std::make_unique<InputHashes>(run->inputs, run->options.threads);
-  if (device.valid()) run->options.device = device.get();
-  fit_device(run->study, run->options, observer);
-
   run->plan = make_plan(run->readers, run->study);
   std::ranges::copy(run->plan.notices, std::back_inserter(run->notices));
   std::ranges::copy(mixed_model_notices(run->study.dumps), std::back_inserter(run->notices));
@@ -204,6 +201,8 @@ std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, co
   for (const UnitKey& unit : run->plan.units)
     for (const StudySelector& chosen : run->study.selectors)
       chosen.selector->check_layer(unit.layer, run->study.dumps[unit.dump].shape.num_kv_heads);
+  if (device.valid()) run->options.device = device.get();
+  fit_device(run->study, run->options, observer);
   run->estimates = open_estimates(run->study, run->plan, run->readers, run->options.allowed_memory);
   run->provenance = make_provenance(run->options, run->inputs);
   run->configuration = configuration_json(run->study, run->provenance);

@@ -38,10 +38,14 @@ class StoreStudy : public EchoStudy {
     EchoStudy::submit(layer);
   }
   int max_submitted() const override { return 2; }
-  void rehearse(const AttentionLayer& layer) override {
+  void rehearse(const AttentionLayer& layer, const std::function<void()>& begin_arrival) override {
     EXPECT_TRUE(layers.empty()) << "before anything is studied";
     EXPECT_GT(layer.num_queries(), 0);
     EXPECT_EQ(layer.store->arrival.wait(1, std::chrono::milliseconds(0)).heads, 0) << "before anything arrives";
+    begin_arrival();
+    while (!layer.store->arrival.wait(1, std::chrono::milliseconds(1)).ended) {  // it arrives meanwhile
+    }
+    EXPECT_TRUE(layers.empty());
     rehearsed.push_back(layer.layer);
   }
 
