@@ -18,7 +18,7 @@ namespace attest {
 
 /// One layer is computed while the next is copied.
 inline constexpr int kLayersSubmitted = 2;
-/// Two more arrive meanwhile: while the first layer waits for its kernels' code, three others can be copied.
+/// Two more arrive meanwhile, so that copies go on while one layer takes longer to compute than others.
 inline constexpr int kLayersAtOnce = kLayersSubmitted + 2;
 
 /// Bytes of all queries of a layer, and of the keys and of the values of one KV head.

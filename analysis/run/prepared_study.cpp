@@ -178,7 +178,7 @@ std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, co
   run->study = std::move(study);
   run->options = std::move(options);
   run->stop = &stop;
-  // To ask for GPUs takes CUDA 0.1 s.
+  // To ask for GPUs takes CUDA 0.1 s: meanwhile the study is planned.
   std::future<Device> device;
   run->readers = open_dumps(run->study, run->options.allowed_memory, [&] {
     if (run->options.choose_device)
@@ -201,7 +201,7 @@ std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, co
   for (const UnitKey& unit : run->plan.units)
     for (const StudySelector& chosen : run->study.selectors)
       chosen.selector->check_layer(unit.layer, run->study.dumps[unit.dump].shape.num_kv_heads);
-  if (device.valid()) run->options.device = device.get();
+  if (device.valid()) run->options.device = device.get();  // before processes are forked that read estimates
   fit_device(run->study, run->options, observer);
   run->estimates = open_estimates(run->study, run->plan, run->readers, run->options.allowed_memory);
   run->provenance = make_provenance(run->options, run->inputs);

@@ -93,21 +93,20 @@ TEST(CudaLayerStore, PiecesThatAreHeldAreFilledAndCopiedLater) {
   stores.room->max_per_store = 1 << 20;
   CudaLayerStore store = stores.make();
   ASSERT_TRUE(store.reserve(1000, 1000));
+  std::atomic<int> filled = 0;
   const auto put = [&](int value) {
-    store.put(KvTensor::k, 0, 1000, [&](std::span<std::byte> to) { std::ranges::fill(to, std::byte(value)); });
+    store.put(KvTensor::k, 0, 1000, [&](std::span<std::byte> to) {
+      std::ranges::fill(to, std::byte(value));
+      filled = value;
+    });
   };
   put(1);
-  std::atomic<bool> filled = false;
+  stores.ring->synchronize();
   std::jthread later;
   {
     const CudaPieceRing::Hold hold(stores.ring.get());
-    later = std::jthread([&] {
-      store.put(KvTensor::k, 0, 1000, [&](std::span<std::byte> to) {
-        std::ranges::fill(to, std::byte{2});
-        filled = true;
-      });
-    });
-    while (!filled) std::this_thread::yield();
+    later = std::jthread(put, 2);
+    while (filled != 2) std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_EQ(on_host(store.keys(), 1000), std::vector<std::byte>(1000, std::byte{1}));
   }
