@@ -12,6 +12,7 @@ from ..base.errors import AttestError, OutputError, UsageError, first_line
 from . import chunk
 
 CONNECT_SECONDS = 15
+CLOSE_SECONDS = 5
 LOCAL = {
     "distributed.dashboard.link": "http://127.0.0.1:{port}/status",
     # How Dask watches itself would take a twentieth of a core.
@@ -40,11 +41,11 @@ def dask(place, say):
                 stack.enter_context(chunk.computed_here(slots))
                 cluster = LocalCluster(n_workers=1, threads_per_worker=slots, processes=False,
                                        dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL)
-                client = stack.enter_context(Client(stack.enter_context(cluster)))
+                client = stack.enter_context(closed(Client(stack.enter_context(cluster))))
                 stack.callback(chunk.end_processes)
             else:
                 where = {"scheduler_file": place} if os.path.isfile(place) else {"address": place}
-                client = stack.enter_context(Client(**where, timeout=CONNECT_SECONDS))
+                client = stack.enter_context(closed(Client(**where, timeout=CONNECT_SECONDS)))
         except (OSError, ValueError, TypeError) as error:
             raise OutputError(f"--dask {place}: no scheduler answers there ({first_line(error)})") from error
         say(f"Dask's dashboard: {client.dashboard_link}")
@@ -52,6 +53,17 @@ def dask(place, say):
             say("waiting for workers")
             client.wait_for_workers(1)
         yield client.get_executor(pure=False), sum(client.nthreads().values())
+
+
+@contextlib.contextmanager
+def closed(client):
+    """A client that is closed at the end. One whose scheduler has died may fail to, which is no matter: what came back
+    was taken, and a sentence has said what did not."""
+    try:
+        yield client
+    finally:
+        with contextlib.suppress(Exception):
+            client.close(CLOSE_SECONDS)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from attest_program import ATTEST, run_attest
+from attest_program import ATTEST, attest, run_attest
 from results_data import data_of
 from shared_runs import CLEAN, SELECTORS, wait_for, write_dump
 
@@ -40,7 +40,8 @@ def assert_same_results(path, other):
 
 
 class Cluster:
-    """`programs`: for a worker another program than attest."""
+    """All workers have joined it: of a study's first chunks each gets one. `programs`: for a worker another program
+    than attest."""
 
     def __init__(self, folder, environment, programs=()):
         self.folder, self.environment, self.programs = folder, environment, dict(programs)
@@ -51,6 +52,9 @@ class Cluster:
         self.scheduler = self.start("dask_scheduler", "--no-dashboard", "--no-show", "--port", "0")
         wait_for(self.is_known)
         self.workers = [self.worker(number) for number in range(WORKERS)]
+        subprocess.run([sys.executable, "-c", "import distributed, sys\n"
+                        "distributed.Client(scheduler_file=sys.argv[1]).wait_for_workers(int(sys.argv[2]))",
+                        self.file, str(WORKERS)], env=self.environment, check=True, timeout=LIMIT)
         return self
 
     def is_known(self):
@@ -68,7 +72,6 @@ class Cluster:
 
     def worker(self, number):
         return self.start("dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard", "--death-timeout", "60",
-                          "--name", f"w{number}",
                           program=self.programs.get(number, ATTEST))
 
     def __exit__(self, *_):
@@ -134,6 +137,19 @@ def test_workers_killed_at_random(seed, dump, plain, tls, tmp_path):
     assert kill_workers(seed, dump, plain, tls, tmp_path) > 0
 
 
+def wrapper(path, text):
+    path.write_text(f"#!/bin/bash\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def all_but_one_wait(folder):
+    """Programs of workers that compute nothing for as long as their workers live: no study ends by itself."""
+    program = wrapper(folder / "waits", f'case "$*" in *--chunk*) while kill -0 $PPID; do sleep 0.05; done; exit 1; '
+                                        f'esac; exec {ATTEST} "$@"')
+    return dict.fromkeys(range(1, WORKERS), program)
+
+
 def sentences(error):
     """What it says beside the dashboard's address and the progress."""
     return [
@@ -143,7 +159,7 @@ def sentences(error):
 
 def test_a_killed_scheduler_is_one_sentence_and_resume_goes_on(dump, plain, tls, tmp_path):
     out = tmp_path / "r.h5"
-    with Cluster(tmp_path, tls) as cluster:
+    with Cluster(tmp_path, tls, all_but_one_wait(tmp_path)) as cluster:
         study = subprocess.Popen(command(dump, out, cluster.file), env=tls, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True)
         wait_for(lambda: list((tmp_path / "r.h5.partial").glob("unit-*")))
@@ -157,12 +173,6 @@ def test_a_killed_scheduler_is_one_sentence_and_resume_goes_on(dump, plain, tls,
         done = run(dump, out, cluster, "--resume")
         assert done.returncode == 0, done.stderr
         assert_same_results(out, plain)
-
-
-def wrapper(path, text):
-    path.write_text(f"#!/bin/bash\n{text}\n")
-    path.chmod(0o755)
-    return path
 
 
 def test_a_worker_with_another_dump_at_the_path_is_refused(dump, tls, tmp_path):
@@ -190,7 +200,7 @@ def test_a_worker_with_another_version_is_refused(dump, tls, tmp_path):
 
 
 def test_interrupted_it_says_how_far_it_came(dump, tls, tmp_path):
-    with Cluster(tmp_path, tls) as cluster:
+    with Cluster(tmp_path, tls, all_but_one_wait(tmp_path)) as cluster:
         study = subprocess.Popen(command(dump, tmp_path / "r.h5", cluster.file), env=tls, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True)
         wait_for(lambda: list((tmp_path / "r.h5.partial").glob("unit-*")))
@@ -200,7 +210,9 @@ def test_interrupted_it_says_how_far_it_came(dump, tls, tmp_path):
         and "of 24 layers finished; the same command with --resume goes on" in error[-1], error
 
 
-def test_workers_of_this_machine(dump, plain, tmp_path):
+def test_workers_of_this_machine(tmp_path):
+    dump = write_dump(tmp_path / "long.h5", tokens=20000, layers=24, queries=8)  # seconds, of which one is found
+    attest("run", dump, "-o", tmp_path / "plain.h5", *SELECTORS, env=CLEAN)
     words = command(dump, tmp_path / "r.h5", "local:2")
     study = subprocess.Popen(words, env=CLEAN, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: list((tmp_path / "r.h5.partial").glob("unit-*")))
@@ -212,7 +224,7 @@ def test_workers_of_this_machine(dump, plain, tmp_path):
     assert done.returncode == 0 and re.match(r"Dask's dashboard: http://127\.0\.0\.1:\d+/status\n", done.stderr), \
         done.stderr
     assert "Results: " in done.stdout
-    assert_same_results(tmp_path / "r.h5", plain)
+    assert_same_results(tmp_path / "r.h5", tmp_path / "plain.h5")
     done = subprocess.run([*words, "--resume"], env=CLEAN, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0 and "Results: " in done.stdout and "is complete already" in done.stderr
     done = subprocess.run([*words[:-1], "local:0"], env=CLEAN, capture_output=True, text=True, timeout=LIMIT)

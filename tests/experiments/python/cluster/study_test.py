@@ -13,7 +13,7 @@ from attest.base.errors import AttestError, OutputError, UsageError
 from attest.base.program import ProgramError
 from attest.cluster import chunk
 from attest.cluster.chunk import ChunkError, units_text
-from attest.cluster.executors import JobExecutor, slurm, slurm_parameters
+from attest.cluster.executors import JobExecutor, dask, slurm, slurm_parameters
 from attest_program import run_attest
 
 PROGRAM = r'''#!/usr/bin/env python3
@@ -179,6 +179,22 @@ def test_workers_that_are_gone_are_one_sentence(folder, error, cause):
     sentence = "with 0 of 24 layers finished; the same command with --resume goes on"
     with pytest.raises(OutputError, match=f"^the workers are gone \\({cause}\\) {sentence}$"):
         attest.cluster.run(Dead(), ["d.h5"], "r.h5")
+
+
+def test_a_client_that_cannot_be_closed_hides_no_sentence(monkeypatch):
+    """As one whose scheduler was killed, now and then."""
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed (cmake/setup.sh --cluster)")
+    close, calls = distributed.Client.close, []
+
+    def late(client, *arguments):
+        calls.append(arguments)
+        close(client, *arguments)
+        raise TimeoutError("timed out after 30 s")
+    monkeypatch.setattr(distributed.Client, "close", late)
+    with pytest.raises(OutputError, match="^the workers are gone$"):
+        with dask("local:1", lambda said: None):
+            raise OutputError("the workers are gone")
+    assert calls
 
 
 def test_a_folder_that_a_worker_lacks(folder):
