@@ -86,6 +86,10 @@ struct DeclaredCache {
   const char *keys, *values, *options;
 };
 
+std::ostream& operator<<(std::ostream& out, const DeclaredCache& cache) {
+  return out << "k=" << cache.keys << ",v=" << cache.values << cache.options;
+}
+
 /// Every format, with what it needs of a layer: D = Dv = 128 of "llama", or the latent layer.
 class DeclaredCaches : public testing::TestWithParam<DeclaredCache> {};
 
