@@ -93,15 +93,13 @@ std::vector<Gnuplot> plot_commands(const Figure& figure, const Panel& panel, Sty
       continue;
     }
     const bool joined = series.mark == Mark::line;
-    if (series.mark == Mark::plain) {
-      lines.push_back(gnuplot("data using ({}):({}) with lines ls {} notitle", x, y, styles.number_of(series.style)));
-      continue;
-    }
     const std::size_t style = styles.number_of(joined ? fitted(series.style, points) : series.style);
     for (const Band& band : series.bands)
       bands.push_back(band_command(figure, panel, band, x, band.bars || points < 3, style));
-    lines.push_back(gnuplot("data using ({}):({}) with {} ls {}{} notitle", x, y,
-                            joined ? Gnuplot("linespoints") : Gnuplot("points"), style,
+    const Gnuplot mark = series.mark == Mark::plain ? Gnuplot("lines")
+                         : joined                   ? Gnuplot("linespoints")
+                                                    : Gnuplot("points");
+    lines.push_back(gnuplot("data using ({}):({}) with {} ls {}{} notitle", x, y, mark, style,
                             joined ? marker_interval(points) : Gnuplot()));
     if (!series.ring.empty())
       rings.push_back(gnuplot("data using ({} == 1 ? {} : NaN):({}) with points ls {} notitle", column(series.ring), x,

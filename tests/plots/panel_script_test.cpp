@@ -63,6 +63,15 @@ TEST(PanelScript, APlainLineHasNoMarkers) {
   EXPECT_TRUE(layout.legend[1].line && !layout.legend[1].marker);
 }
 
+TEST(PanelScript, APlainLineHasItsBands) {
+  Figure figure = example_figure(1, 1);
+  Series& series = figure.panels[0].series[0];
+  series.mark = Mark::plain;
+  EXPECT_THAT(script_of(figure, 0), HasSubstr("with filledcurves"));
+  series.bands.clear();
+  EXPECT_THAT(script_of(figure, 0), Not(HasSubstr("with filledcurves")));
+}
+
 using testing::HasSubstr;
 
 /// Columns at x = 1, 2 and 5, which meet half way between.
