@@ -41,11 +41,13 @@ def dask(place, say):
                 stack.enter_context(chunk.computed_here(slots))
                 cluster = LocalCluster(n_workers=1, threads_per_worker=slots, processes=False,
                                        dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL)
-                client = stack.enter_context(closed(Client(stack.enter_context(cluster))))
+                client = Client(stack.enter_context(cluster))
+                stack.callback(close, client)
                 stack.callback(chunk.end_processes)
             else:
                 where = {"scheduler_file": place} if os.path.isfile(place) else {"address": place}
-                client = stack.enter_context(closed(Client(**where, timeout=CONNECT_SECONDS)))
+                client = Client(**where, timeout=CONNECT_SECONDS)
+                stack.callback(close, client)
         except (OSError, ValueError, TypeError) as error:
             raise OutputError(f"--dask {place}: no scheduler answers there ({first_line(error)})") from error
         say(f"Dask's dashboard: {client.dashboard_link}")
@@ -55,15 +57,11 @@ def dask(place, say):
         yield client.get_executor(pure=False), sum(client.nthreads().values())
 
 
-@contextlib.contextmanager
-def closed(client):
-    """A client that is closed at the end. One whose scheduler has died may fail to, which is no matter: what came back
-    was taken, and a sentence has said what did not."""
-    try:
-        yield client
-    finally:
-        with contextlib.suppress(Exception):
-            client.close(CLOSE_SECONDS)
+def close(client):
+    """A client whose scheduler has died may fail to close. That is no matter, and would hide the error that the user is
+    to read: what came back was taken."""
+    with contextlib.suppress(Exception):
+        client.close(CLOSE_SECONDS)
 
 
 @contextlib.contextmanager

@@ -211,7 +211,8 @@ def test_interrupted_it_says_how_far_it_came(dump, tls, tmp_path):
 
 
 def test_workers_of_this_machine(tmp_path):
-    dump = write_dump(tmp_path / "long.h5", tokens=20000, layers=24, queries=8)  # seconds, of which one is found
+    # A study of seconds: the signal finds it at work.
+    dump = write_dump(tmp_path / "long.h5", tokens=20000, layers=24, queries=8)
     attest("run", dump, "-o", tmp_path / "plain.h5", *SELECTORS, env=CLEAN)
     words = command(dump, tmp_path / "r.h5", "local:2")
     study = subprocess.Popen(words, env=CLEAN, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
