@@ -93,7 +93,7 @@ void CudaLayerMemory::stop_side_by_side() {
 std::size_t CudaLayerMemory::max_elements(const AttentionLayer& layer) {
   if (max_elements_ > 0) return max_elements_;
   const std::size_t of_element = side_by_side_ ? kBytesSideBySide : kBytesPerElement;
-  max_elements_ = std::max<std::size_t>(1, chunks_[0].limit() / of_element);
+  max_elements_ = std::clamp<std::size_t>(chunks_[0].limit() / of_element, 1, kMostElements);
   const std::size_t of_layer = static_cast<std::size_t>(layer.num_queries() * layer.shape.num_query_heads) *
                                static_cast<std::size_t>(longest_row(layer));
   const std::size_t bytes = std::min(max_elements_, of_layer) * of_element;

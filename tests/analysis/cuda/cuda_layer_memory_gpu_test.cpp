@@ -88,6 +88,14 @@ TEST_F(CudaLayerMemoryTest, ScratchIsTheRest) {
   EXPECT_EQ(memory.scratch(0).limit(), rest - 5 * kBoth);
 }
 
+TEST_F(CudaLayerMemoryTest, MuchMemoryMakesNoLargerChunks) {
+  const CudaStream stream;
+  CudaLayerMemory memory(std::size_t{64} << 30, true);
+  memory.size_for(layer_, 1, 0, true, stream);
+  EXPECT_GT(2 * memory.scratch(0).limit() / kBytesPerElement, CudaLayerMemory::kMostElements);
+  EXPECT_EQ(memory.max_elements(layer_), CudaLayerMemory::kMostElements);
+}
+
 TEST_F(CudaLayerMemoryTest, TwoSlotsMustFit) {
   const CudaStream stream;
   CudaLayerMemory memory(2 * (kQuery + kBoth), false);
