@@ -12,8 +12,7 @@ namespace {
 
 constexpr std::size_t kStoresShare = 4;  // of all memory
 constexpr std::size_t kZerosShare = 64, kMostZeros = std::size_t{64} << 20;
-constexpr std::size_t kFetched = 16;                            // Uploads::copy() writes so many bytes at a time
-constexpr std::size_t kBytesSideBySide = kBytesPerElement / 2;  // exact attention, or a selector, has an arena alone
+constexpr std::size_t kFetched = 16;  // Uploads::copy() writes so many bytes at a time
 
 }  // namespace
 

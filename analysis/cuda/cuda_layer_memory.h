@@ -41,6 +41,9 @@ class CudaLayerMemory {
   static constexpr std::size_t kSelectorStreams = 4;
   /// Chunks whose exact attention is in memory: one is begun while selectors still compare theirs with the other.
   static constexpr std::size_t kChunks = 2;
+  /// Scratch memory of exact attention alone, or of a selector alone, in bytes per (row, token), approximate: of six
+  /// selectors and rows of 256K tokens, the largest took 34.4. A chunk that does not fit is begun twice.
+  static constexpr std::size_t kBytesSideBySide = 36;
   /// (row, token) pairs of a chunk: more are no faster. On an H200, two layers of 256K tokens with 64 queries took 0.79
   /// s with chunks of 64 Mi to 256 Mi, and 0.82 s with 32 Mi.
   static constexpr std::size_t kMostElements = std::size_t{64} << 20;

@@ -50,10 +50,9 @@ __device__ inline void finish_pair(const FfdFusedParams& p, int pair, int kept) 
 }
 
 /// Writes a quad of the pair's outputs for each lane from the partial results of CTAs first .. last; none beyond the
-/// last quad. A whole warp.
-template <class T, int D>
+/// last quad. kAtOnce: lanes of one head, each of which reads the state of another CTA. A whole warp.
+template <class T, int D, int kAtOnce = 8>
 __device__ void merge_partial(const FfdFusedParams& p, int pair, int first, int last, int quad) {
-  constexpr int kAtOnce = 8;  // lanes of one head, each of which reads the state of another CTA
   static_assert(D / 4 % kAtOnce == 0);
   const int slot = first + pair, quads = p.group * (D / 4), own = min(quad, quads - 1), head = own / (D / 4);
   const auto max_over_lanes = [](float x) {
@@ -146,8 +145,9 @@ __device__ float4 sum_over_warps(const FfdMerge& m, const std::uint8_t* areas, i
 }
 
 /// Puts the warps' states together. `areas`: as of share_warp_states(). Each warp has 32 quads of the outputs; the last
-/// of the pair's CTAs in which it has its sums writes them. All threads.
-template <class T, int D, int kHalves>
+/// of the pair's CTAs in which it has its sums writes them. kMany: it may have the registers to read the results of
+/// many CTAs at once, which shortens its wait; few would be read twice. All threads.
+template <class T, int D, int kHalves, bool kMany = false>
 __device__ void merge_warps(const FfdFusedParams& p, FfdMerge& m, FfdAttention<T, D, kHalves>& state,
                             std::uint8_t* areas, int pitch, int pair, int first, int last) {
   static_assert(kFfdMaxGroup * (D / 4) <= kFfdThreads);
@@ -176,7 +176,10 @@ __device__ void merge_warps(const FfdFusedParams& p, FfdMerge& m, FfdAttention<T
     __syncwarp();
   }
   const int kept = quad == 0 ? __ldcg(p.pair_kept + pair) : 0;
-  if (!alone) merge_partial<T, D>(p, pair, first, last, quad);
+  if (kMany && others >= 8)
+    merge_partial<T, D, 16>(p, pair, first, last, quad);
+  else if (!alone)
+    merge_partial<T, D>(p, pair, first, last, quad);
   if (quad == 0) finish_pair(p, pair, kept);
 }
 

@@ -24,20 +24,20 @@ struct FfdOneLength : FfdOneSegment<T, D, kGroups, kBits> {
       copy_query(pair);  // beside the lengths
       const FfdSegment s = split_segment(p, pair, cta - pair * splits, splits);
       if constexpr (kBalanced) {
-        this->list_segment(s, p.pair_kept + pair);
+        this->list_and_meet(s, p.pair_kept + pair);
       } else {
         FfdAttention<T, D, kHalves> state;
         this->template run_segment<false>(state, s, p.pair_kept + pair);
-        merge_warps<T, D, kHalves>(p, sh.merge, state, sh.area[0], Step::Shared::kArea, pair, pair * splits,
-                                   (pair + 1) * splits - 1);
+        merge_warps<T, D, kHalves, true>(p, sh.merge, state, sh.area[0], Step::Shared::kArea, pair, pair * splits,
+                                         (pair + 1) * splits - 1);
         this->discard_own(s, sh.masks);
       }
     }
     if constexpr (kBalanced) {
+      if (!busy) grid_barrier(p.barrier);
       FfdItems items;
       items.ctas = static_cast<int>(p.pairs()) * splits;
       items.splits = splits;
-      grid_barrier(p.barrier);
       this->attend_balanced(items);
     }
   }

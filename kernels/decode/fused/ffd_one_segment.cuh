@@ -35,13 +35,15 @@ struct FfdOneSegment : FfdEvenDeal<T, D, kGroups, kBits, false> {
                                          copies, taken);
   }
 
-  /// Scans s, adds what is kept to `kept`, and lists it.
-  __device__ void list_segment(const FfdSegment& s, int* kept) {
+  /// Scans s, adds what is kept to `kept`, lists it, and waits for all other CTAs' lists.
+  __device__ void list_and_meet(const FfdSegment& s, int* kept) {
     Ring ring{{}, warp};
     this->template scan_segment<true>(s, ring, sh.masks, kept);
     __syncthreads();
     const unsigned base = this->base_of(s);
-    this->store_list(append_tiles(s, sh.masks, p.kept_tiles + std::int64_t{8} * base, 0, sh.reduction), base);
+    const int listed = append_tiles(s, sh.masks, p.kept_tiles + std::int64_t{8} * base, 0, sh.reduction);
+    this->store_list(listed, base);
+    grid_barrier(p.barrier, [&] { this->prefetch_listed(listed, base); });
   }
 
  private:

@@ -186,9 +186,11 @@ __device__ inline void wait_for_launch_before() { asm volatile("griddepcontrol.w
 __device__ inline void let_next_launch_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
 /// Waits for all CTAs of the grid, which must all be resident. Writes before it are visible after it. The counter's top
-/// bit changes when the last CTA has arrived; it needs no reset.
-__device__ inline void grid_barrier(unsigned* counter) {
+/// bit changes when the last CTA has arrived; it needs no reset. All warps but the first call meanwhile().
+template <class Meanwhile>
+__device__ void grid_barrier(unsigned* counter, Meanwhile&& meanwhile) {
   __syncthreads();
+  if (threadIdx.x >= 32) meanwhile();
   if (threadIdx.x == 0) {
     const unsigned own = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
     unsigned before, now;
@@ -198,6 +200,10 @@ __device__ inline void grid_barrier(unsigned* counter) {
     } while (((now ^ before) & 0x80000000u) == 0);
   }
   __syncthreads();
+}
+
+__device__ inline void grid_barrier(unsigned* counter) {
+  grid_barrier(counter, [] {});
 }
 
 /// A pair as one segment with its tail, without splits: as needed by ctas_of(). Run by a whole warp.

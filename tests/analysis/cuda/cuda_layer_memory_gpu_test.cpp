@@ -77,7 +77,8 @@ TEST_F(CudaLayerMemoryTest, ScratchIsTheRest) {
   for (const std::size_t chunk : {0, 1}) EXPECT_EQ(memory.scratch(chunk).limit(), part);
   EXPECT_NE(&memory.scratch(0), &memory.scratch(1));
   EXPECT_EQ(&memory.scratch(0), &memory.scratch(CudaLayerMemory::kChunks));
-  EXPECT_EQ(memory.max_elements(layer_), 2 * part / kBytesPerElement) << "exact attention and selectors are apart";
+  EXPECT_EQ(memory.max_elements(layer_), part / CudaLayerMemory::kBytesSideBySide)
+      << "exact attention and selectors are apart";
   memory.limit_elements(77);
   EXPECT_EQ(memory.max_elements(layer_), 77);
   memory.stop_side_by_side();
@@ -92,7 +93,7 @@ TEST_F(CudaLayerMemoryTest, MuchMemoryMakesNoLargerChunks) {
   const CudaStream stream;
   CudaLayerMemory memory(std::size_t{64} << 30, true);
   memory.size_for(layer_, 1, 0, true, stream);
-  EXPECT_GT(2 * memory.scratch(0).limit() / kBytesPerElement, CudaLayerMemory::kMostElements);
+  EXPECT_GT(memory.scratch(0).limit() / CudaLayerMemory::kBytesSideBySide, CudaLayerMemory::kMostElements);
   EXPECT_EQ(memory.max_elements(layer_), CudaLayerMemory::kMostElements);
 }
 
