@@ -19,7 +19,7 @@
 // 6. Refinement (ffd_refine.cuh, ffd_attend_step.cuh). Kept tiles are dealt to warps, which copy residuals and values
 //    through the same shared memory. Scores are s^ of the scan plus the product with the residual. In long sequences
 //    heads keep very different shares: a barrier of the grid, then every CTA attends an even share of all kept tiles.
-//    In a kernel of one length, tiles come into the L2 cache while CTAs wait for each other: device memory is idle then.
+//    In a kernel of one length, tiles come into the L2 cache while CTAs wait for each other, as memory is idle then.
 // 7. Scores between scan and refinement (ffd_scores.cuh). They are written to stay in the L2 cache, and discarded there
 //    when they have been read: else each would be written to device memory, in calls that are bound by it.
 // 8. Merge (ffd_merge.cuh). Warps meet in shared memory; the CTA of a pair that arrives last adds the partial results

@@ -145,8 +145,8 @@ __device__ float4 sum_over_warps(const FfdMerge& m, const std::uint8_t* areas, i
 }
 
 /// Puts the warps' states together. `areas`: as of share_warp_states(). Each warp has 32 quads of the outputs; the last
-/// of the pair's CTAs in which it has its sums writes them. kMany: it may have the registers to read the results of
-/// many CTAs at once, which shortens its wait; few would be read twice. All threads.
+/// of the pair's CTAs in which it has its sums writes them. kMany: the kernel has the registers to read the results
+/// of many CTAs at once, which shortens the wait; of few, lanes would read some twice. All threads.
 template <class T, int D, int kHalves, bool kMany = false>
 __device__ void merge_warps(const FfdFusedParams& p, FfdMerge& m, FfdAttention<T, D, kHalves>& state,
                             std::uint8_t* areas, int pitch, int pair, int first, int last) {
