@@ -28,8 +28,12 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
   }
   __device__ FfdKeptTile listed_tile(int i) const {
     const int cta = lister_of(i);
-    const FfdKeptTile* tile = p.kept_tiles + std::int64_t{8} * sh.cta_bases[cta] + (i - sh.cta_tiles[cta]);
-    const uint2 words = __ldcg(reinterpret_cast<const uint2*>(tile));
+    return entry_of(list_at(sh.cta_bases[cta]) + (i - sh.cta_tiles[cta]));
+  }
+  __device__ FfdKeptTile* list_at(unsigned base) const { return p.kept_tiles + std::int64_t{8} * base; }
+  /// From the L2 cache: another CTA may have written it.
+  __device__ static FfdKeptTile entry_of(const FfdKeptTile* entry) {
+    const uint2 words = __ldcg(reinterpret_cast<const uint2*>(entry));
     return {words.x, words.y};
   }
   /// What a warp attends: tile of the pair, or kTail + tile of its tail.
@@ -140,15 +144,19 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
         discard((s.pair * p.max_blocks + s.block(i / kFfdTiles)) * kFfdTiles + i % kFfdTiles);
   }
 
+  __device__ const std::uint8_t* residual_of(std::int64_t tile) const {
+    return p.cache.residual + tile * Layout::kResidualTile;
+  }
+  __device__ const std::uint8_t* values_of(std::int64_t tile) const {
+    return static_cast<const std::uint8_t*>(p.cache.values) + tile * Layout::kValueTile;
+  }
   /// One thread.
   __device__ void load_tile(std::int64_t tile, unsigned stage) {
     std::uint8_t* to = sh.area[warp] + stage * Shared::kTileBytes;
     std::uint64_t* barrier = &sh.tile_full[warp][stage];
     expect_bytes(barrier, Layout::kResidualTile + Layout::kValueTile);
-    bulk_copy(to, p.cache.residual + tile * Layout::kResidualTile, Layout::kResidualTile, barrier, policy);
-    to += Layout::kResidualTile;
-    bulk_copy(to, static_cast<const std::uint8_t*>(p.cache.values) + tile * Layout::kValueTile, Layout::kValueTile,
-              barrier, policy);
+    bulk_copy(to, residual_of(tile), Layout::kResidualTile, barrier, policy);
+    bulk_copy(to + Layout::kResidualTile, values_of(tile), Layout::kValueTile, barrier, policy);
   }
 
   /// Scores of a tile of the tail; returns its values. Rows that are not there have no weight, and their values are

@@ -78,7 +78,7 @@ struct FfdFused : FfdEvenDeal<T, D, kGroups, kBits, kLate> {
         __syncthreads();
         if (balanced) {
           if (threadIdx.x == 0) __stcg(p.pair_starts + blockIdx.x + s.pair, listed);
-          listed = append_tiles(s, masks, p.kept_tiles + std::int64_t{8} * base, listed, sh.reduction);
+          listed = append_tiles(s, masks, this->list_at(base), listed, sh.reduction);
         } else {
           ++parts, used += s.blocks;
         }

@@ -41,7 +41,7 @@ struct FfdOneSegment : FfdEvenDeal<T, D, kGroups, kBits, false> {
     this->template scan_segment<true>(s, ring, sh.masks, kept);
     __syncthreads();
     const unsigned base = this->base_of(s);
-    const int listed = append_tiles(s, sh.masks, p.kept_tiles + std::int64_t{8} * base, 0, sh.reduction);
+    const int listed = append_tiles(s, sh.masks, this->list_at(base), 0, sh.reduction);
     this->store_list(listed, base);
     grid_barrier(p.barrier, [&] { this->prefetch_listed(listed, base); });
   }

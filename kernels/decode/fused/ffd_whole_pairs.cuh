@@ -42,7 +42,7 @@ struct FfdWholePairs : FfdEvenDeal<T, D, kGroups, kBits, false> {
       this->template scan_segment<false, false, true>(s, ring, sh.masks, p.pair_kept + s.pair);
       __syncthreads();
       if (threadIdx.x == 0) __stcg(p.pair_starts + blockIdx.x + s.pair, listed);
-      listed = append_tiles(s, sh.masks, p.kept_tiles + std::int64_t{8} * base, listed, sh.reduction);
+      listed = append_tiles(s, sh.masks, this->list_at(base), listed, sh.reduction);
       if (++i == count) break;
       next_segment(p, s);
     }
