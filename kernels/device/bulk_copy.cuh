@@ -74,11 +74,6 @@ __device__ inline void bulk_copy(void* shared, const void* from, std::uint32_t b
                : "memory");
 }
 
-/// Brings data into the L2 cache. The address and `bytes` are multiples of 16.
-__device__ inline void bulk_prefetch(const void* from, std::uint32_t bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-}
-
 /// Orders earlier reads and writes of shared memory before later bulk copies into it.
 __device__ inline void fence_bulk_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

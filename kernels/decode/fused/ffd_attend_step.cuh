@@ -1,6 +1,8 @@
 // The refinement: a CTA's warps attend tiles that were kept, by the CTA itself or by others.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/decode/fused/ffd_scan_step.cuh"
 
 namespace attest {
@@ -13,7 +15,7 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
   using Step = FfdStep<T, D, kGroups, kBits>;
   using Shared = typename Step::Shared;
   using Layout = typename Step::Layout;
-  using Step::copy_query, Step::use_query;
+  using Step::copy_query, Step::use_query, Step::residual_of, Step::values_of;
   using Step::kHalves, Step::p, Step::sh, Step::warp, Step::lane, Step::policy;
 
   /// The CTA that listed kept tile i of all: the last whose list begins at or before i.
@@ -48,16 +50,28 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
     unsigned mask = 0;  ///< of this lane's block
     int before = 0;     ///< kept tiles before this lane's block
   };
+  /// The same through all CTAs' lists.
+  struct ListedCursor {
+    int first;               ///< of the warp's tiles, among all that are kept
+    int taken = 0;           ///< tiles
+    std::uint32_t tile = 0;  ///< of the lane
+  };
+  template <FfdTiles kTiles>
+  using CursorOf = std::conditional_t<kTiles == FfdTiles::own, Cursor, ListedCursor>;
 
   /// The warp's next tile.
-  template <FfdTiles kTiles>
   __device__ std::uint32_t next_tile(const FfdPart& part, Cursor& c) const {
     const int rank = c.rank;
     c.rank = c.after, c.after += kFfdWarps;
-    if constexpr (kTiles == FfdTiles::listed)
-      return rank < part.end ? listed_tile(rank).tile : kNoTile;
-    else
-      return own_tile(part.segment, part.masks, rank, c);
+    return own_tile(part.segment, part.masks, rank, c);
+  }
+  /// Each lane looks one up: one at a time, a warp would wait for each.
+  __device__ std::uint32_t next_tile(const FfdPart& part, ListedCursor& c) const {
+    if (c.taken % 32 == 0) {
+      const int i = c.first + (c.taken + lane) * kFfdWarps;
+      c.tile = i < part.end ? listed_tile(i).tile : kNoTile;
+    }
+    return __shfl_sync(~0u, c.tile, c.taken++ % 32);
   }
 
   /// Tile number `rank` of those in the segment's masks, and behind them of its tail.
@@ -81,31 +95,35 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
   }
 
   /// Attends the kept tiles of a part from the cursor on, after the tile `taken`, which is on its way into the next
-  /// stage.
-  template <FfdTiles kTiles>
-  __device__ void attend(FfdAttention<T, D, kHalves>& state, const FfdPart& part, Cursor cursor, unsigned& copies,
-                         std::uint32_t taken = kNoTile) {
+  /// stage. kReadsEarly: a tile's scores are read before its copy is waited for and the one after it is looked up.
+  template <FfdTiles kTiles, bool kReadsEarly = false>
+  __device__ void attend(FfdAttention<T, D, kHalves>& state, const FfdPart& part, CursorOf<kTiles> cursor,
+                         unsigned& copies, std::uint32_t taken = kNoTile) {
     constexpr int kStages = Shared::kTileStages;
     state.clear();
     const int pair = part.segment.pair;
     const std::int64_t pair_tiles = pair * p.max_blocks * kFfdTiles;
     bool on_its_way = taken != kNoTile;
-    std::uint32_t next = on_its_way ? taken : next_tile<kTiles>(part, cursor);
+    std::uint32_t next = on_its_way ? taken : next_tile(part, cursor);
     copy_query(pair);
     unsigned issued = copies;
+    std::uint32_t tile = kNoTile;
+    float x[kHalves][4];
+    const auto read_scores = [&] {
+      load_scores(x, p.scores + (pair_tiles + tile) * kFfdTile * p.group, p.group, lane);
+    };
 #pragma unroll 1
     for (int i = -kStages;; ++i) {
       std::uint32_t done = kNoTile;
       if (i >= 0) {
-        const std::uint32_t tile = sh.waiting[warp][i % kStages];
+        if (!kReadsEarly) tile = sh.waiting[warp][i % kStages];
         if (tile == kNoTile) break;
-        float x[kHalves][4];
         const uint4* values;
         if (tile & kTail) {
           values = score_tail(x, part.segment, static_cast<int>(tile & ~kTail));
         } else {
           const unsigned stage = copies % kStages;
-          load_scores(x, p.scores + (pair_tiles + tile) * kFfdTile * p.group, p.group, lane);
+          if (!kReadsEarly) read_scores();
           wait_barrier(&sh.tile_full[warp][stage], copies / kStages & 1);
           const std::uint8_t* area = sh.area[warp] + stage * Shared::kTileBytes;
           add_residual<D, kGroups>(x, sh.query, area, lane);
@@ -124,7 +142,12 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
       }
       on_its_way = false;
       issued += copied;
-      if (next != kNoTile) next = next_tile<kTiles>(part, cursor);
+      if (kReadsEarly && i >= -1) {
+        __syncwarp();
+        tile = sh.waiting[warp][(i + 1) % kStages];
+        if (!(tile & kTail)) read_scores();
+      }
+      if (next != kNoTile) next = next_tile(part, cursor);
       __syncwarp();
       if (i == -1) use_query(pair);
     }
@@ -144,12 +167,6 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
         discard((s.pair * p.max_blocks + s.block(i / kFfdTiles)) * kFfdTiles + i % kFfdTiles);
   }
 
-  __device__ const std::uint8_t* residual_of(std::int64_t tile) const {
-    return p.cache.residual + tile * Layout::kResidualTile;
-  }
-  __device__ const std::uint8_t* values_of(std::int64_t tile) const {
-    return static_cast<const std::uint8_t*>(p.cache.values) + tile * Layout::kValueTile;
-  }
   /// One thread.
   __device__ void load_tile(std::int64_t tile, unsigned stage) {
     std::uint8_t* to = sh.area[warp] + stage * Shared::kTileBytes;
@@ -174,7 +191,9 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
   template <FfdTiles kTiles>
   __device__ void attend_part(const FfdPart& part, unsigned& copies) {
     FfdAttention<T, D, kHalves> state;
-    attend<kTiles>(state, part, {part.begin + warp, part.begin + warp + kFfdWarps}, copies);
+    CursorOf<kTiles> cursor{part.begin + warp};
+    if constexpr (kTiles == FfdTiles::own) cursor.after = cursor.rank + kFfdWarps;
+    attend<kTiles>(state, part, cursor, copies);
     merge_warps<T, D, kHalves>(p, sh.merge, state, sh.area[0], Shared::kArea, part.segment.pair, part.ctas.x,
                                part.ctas.y);
     if constexpr (kTiles == FfdTiles::own) discard_own(part.segment, part.masks);

@@ -45,7 +45,7 @@ struct FfdClustered : FfdOneSegment<T, D, kGroups, kBits> {
     copy_query(pair);  // beside the length
     const FfdSegment s = own_segment(pair, sequence, p.cache.lengths[sequence]);
     FfdAttention<T, D, kHalves> state;
-    this->template run_segment<true>(state, s, &sh.kept);
+    const unsigned tiles = this->template run_segment<false>(state, s, &sh.kept);
     share_warp_states<T, D, kHalves>(p, sh.merge, state, sh.area[0], Shared::kArea);
     cluster_wait();  // the peers' barriers are there
     if (ctas() > 1) {
@@ -53,7 +53,7 @@ struct FfdClustered : FfdOneSegment<T, D, kGroups, kBits> {
       wait_barrier(&sh.inbox_full, 0);  // by all: the others must not end before what is sent to them has arrived
     }
     merge(pair);
-    this->discard_own(s, sh.masks);
+    this->discard_if_many(s, tiles);
   }
 
   /// Four channels each: of the pair's outputs, and of those that a CTA writes.

@@ -10,10 +10,8 @@ template <class T, int D, int kGroups, int kBits, bool kLate>
 struct FfdEvenDeal : FfdAttendStep<T, D, kGroups, kBits, kLate> {
   using Step = FfdStep<T, D, kGroups, kBits>;
   using Attend = FfdAttendStep<T, D, kGroups, kBits, kLate>;
-  using Attend::listed_tile, Attend::residual_of, Attend::values_of;
-  using Layout = typename Step::Layout;
+  using Attend::listed_tile;
   using Step::p, Step::sh, Step::lane;
-  static constexpr int kPrefetched = 16;  ///< tiles: with 64 or more, calls that keep little took up to 5 % longer
 
   /// Where a segment's masks begin, and an eighth of where its kept tiles do. Segments without splits lie next to each
   /// other; with splits, each CTA of a pair has a share.
@@ -27,18 +25,6 @@ struct FfdEvenDeal : FfdAttendStep<T, D, kGroups, kBits, kLate> {
     if (threadIdx.x != 0) return;
     __stcg(p.tile_counts + blockIdx.x, listed);
     __stcg(p.tile_bases + blockIdx.x, base);
-  }
-
-  /// Brings the first tiles of the CTA's list into the L2 cache, whoever attends them: device memory is idle while CTAs
-  /// wait for each other. All warps but the first.
-  __device__ void prefetch_listed(int listed, unsigned base) const {
-    const int i = static_cast<int>(threadIdx.x) - 32;
-    if (i >= min(listed, kPrefetched)) return;
-    const FfdKeptTile kept = Attend::entry_of(this->list_at(base) + i);
-    if (kept.tile & FfdKeptTile::kTail) return;
-    const std::int64_t tile = kept.pair * p.max_blocks * kFfdTiles + kept.tile;
-    bulk_prefetch(residual_of(tile), Layout::kResidualTile);
-    bulk_prefetch(values_of(tile), Layout::kValueTile);
   }
 
   /// Where the pair's tiles begin among all that are kept.

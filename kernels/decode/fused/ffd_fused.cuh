@@ -9,19 +9,20 @@
 //    that share a pair, each makes its queries and its pseudo-max, and their results must meet.
 // 3. Queries (ffd_query.cuh). They are the columns of B, in two float16 parts, which hold a float32 query times scale.
 //    The channel's step is multiplied into B once per block of 128 tokens. What a CTA needs first it copies first:
-//    queries while it learns the lengths, then tiles of sink and local blocks, then records.
+//    queries while it learns the lengths, then sink and local blocks, then records.
 // 4. Scan (ffd_scan.cuh, ffd_scan_step.cuh). A masked word of codes is a pair of subnormal float16 numbers: tensor
 //    cores multiply codes without a conversion. Each warp keeps its own ring of bulk copies in flight, so that warps
 //    never wait for each other.
-// 5. Decision. Every CTA scores the sink and local blocks itself, a tile for each warp: the pseudo-max is known without
-//    communication, and blocks are kept or dropped while their scores are in registers. Only top-k and the global
-//    pseudo-max need all maxima first: a barrier of the grid, then ffd_select.cuh.
+// 5. Decision. Every CTA scores the sink and local blocks itself, half a block for each of its last warps: the
+//    pseudo-max is known without communication, and blocks are kept or dropped while their scores are in registers.
+//    Only top-k and the global pseudo-max need all maxima first: a barrier of the grid, then ffd_select.cuh.
 // 6. Refinement (ffd_refine.cuh, ffd_attend_step.cuh). Kept tiles are dealt to warps, which copy residuals and values
 //    through the same shared memory. Scores are s^ of the scan plus the product with the residual. In long sequences
 //    heads keep very different shares: a barrier of the grid, then every CTA attends an even share of all kept tiles.
-//    In a kernel of one length, tiles come into the L2 cache while CTAs wait for each other, as memory is idle then.
-// 7. Scores between scan and refinement (ffd_scores.cuh). They are written to stay in the L2 cache, and discarded there
-//    when they have been read: else each would be written to device memory, in calls that are bound by it.
+//    In a kernel of one length, some come into the L2 cache while the last blocks are scanned, as memory is idle then.
+// 7. Scores between scan and refinement (ffd_scores.cuh). They are written to stay in the L2 cache, and if they are
+//    many discarded there when they have been read: else each would be written to device memory, in calls that are
+//    bound by it.
 // 8. Merge (ffd_merge.cuh). Warps meet in shared memory; the CTA of a pair that arrives last adds the partial results
 //    in their order, so that no second launch is needed and the bits repeat.
 // 9. Sequences of one length have kernels of their own, whose code is shorter and takes fewer registers: where CTAs are

@@ -42,9 +42,9 @@ struct FfdFusedShared {
   static constexpr int kStateBytes = kMaxHeads * kFfdStatePitch<D> * 4;
   static constexpr int kScanBytes = kScanStages * Pieces::kStage;
   static constexpr int kArea =
-      (std::max({kScanBytes + FfdLoneTile<D, kBits>::kBytes, kTileStages* kTileBytes, kStateBytes}) + 127) / 128 * 128;
+      (std::max({kScanBytes + FfdHalfPiece<D, kBits>::kBytes, kTileStages* kTileBytes, kStateBytes}) + 127) / 128 * 128;
 
-  /// In turn: a ring of records with a tile of sink and local blocks behind it, kept tiles, sums of values.
+  /// In turn: a ring of records with half a piece of sink and local blocks behind it, kept tiles, sums of values.
   alignas(128) std::uint8_t area[kFfdWarps][kArea];
   alignas(16) std::uint16_t raw_query[kMaxHeads * D];  ///< as the call has it
   FfdQueryFragments<D, kGroups> query;
@@ -56,6 +56,7 @@ struct FfdFusedShared {
   std::uint32_t waiting[kFfdWarps][kTileStages];  ///< tiles whose copies are under way
   bool has_taken[kFfdWarps];                      ///< a warp of FfdOneSegment has a kept tile that is in no mask
   int kept;                                       ///< sub-blocks, of a CTA of a cluster
+  int fetched;                                    ///< kept tiles that came into the L2 cache during the scan
   FfdInbox<D, kGroups> inbox;
   FfdPart part[kFfdMaxParts];
   std::uint8_t masks[kFfdSharedMasks];
@@ -83,6 +84,13 @@ struct FfdStep {
   __device__ const T* query_of(int pair) const {
     return static_cast<const T*>(p.call.q) + static_cast<std::int64_t>(pair) * p.group * D;
   }
+  /// Of a tile, counted from the cache's first.
+  __device__ const std::uint8_t* residual_of(std::int64_t tile) const {
+    return p.cache.residual + tile * Layout::kResidualTile;
+  }
+  __device__ const std::uint8_t* values_of(std::int64_t tile) const {
+    return static_cast<const std::uint8_t*>(p.cache.values) + tile * Layout::kValueTile;
+  }
   /// All threads.
   __device__ void init_barriers() {
     if (elect_one()) {
@@ -92,6 +100,7 @@ struct FfdStep {
         init_barrier(&sh.query_full, 1);
         init_barrier(&sh.boundary_full, kFfdWarps);
         init_barrier(&sh.scanned, kFfdWarps);
+        sh.fetched = 0;
       }
       publish_barriers();
     }

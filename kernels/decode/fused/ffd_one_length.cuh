@@ -14,23 +14,25 @@ struct FfdOneLength : FfdOneSegment<T, D, kGroups, kBits> {
   using Step::kHalves, Step::p, Step::sh, Step::warp, Step::lane;
 
   __device__ void run() {
-    if (warp == kFfdWarps - 1) prefetch_call(p, D, lane);
-    init_barriers();
     const int cta = static_cast<int>(blockIdx.x), splits = p.ctas_per_pair, pair = small_quotient(cta, splits);
+    const int split = cta - pair * splits;
+    const bool busy = pair < p.pairs();
+    if (busy && warp == kFfdWarps - 1) prefetch_pair<D>(p, pair, lane);
+    if (busy && !kBalanced) this->fetch_first_record(pair, split, splits);
+    init_barriers();
     wait_for_launch_before();
     if (!kBalanced) let_next_launch_begin();
-    const bool busy = pair < p.pairs();
     if (busy) {
       copy_query(pair);  // beside the lengths
-      const FfdSegment s = split_segment(p, pair, cta - pair * splits, splits);
+      const FfdSegment s = split_segment(p, pair, split, splits);
       if constexpr (kBalanced) {
         this->list_and_meet(s, p.pair_kept + pair);
       } else {
         FfdAttention<T, D, kHalves> state;
-        this->template run_segment<false>(state, s, p.pair_kept + pair);
+        const unsigned tiles = this->template run_segment<true>(state, s, p.pair_kept + pair);
         merge_warps<T, D, kHalves, true>(p, sh.merge, state, sh.area[0], Step::Shared::kArea, pair, pair * splits,
                                          (pair + 1) * splits - 1);
-        this->discard_own(s, sh.masks);
+        this->discard_if_many(s, tiles);
       }
     }
     if constexpr (kBalanced) {

@@ -16,14 +16,21 @@ struct FfdOneSegment : FfdEvenDeal<T, D, kGroups, kBits, false> {
   using typename Attend::Cursor;
   using typename Scan::Ring;
 
-  /// Scans s, adds what is kept to `kept`, and attends it. s has at most kFfdSharedMasks blocks. kTakes: the first tile
-  /// of a warp is copied while other warps still scan. That shortens a call of few blocks, where it does not keep
-  /// copies of records waiting.
-  template <bool kTakes>
-  __device__ void run_segment(FfdAttention<T, D, kHalves>& state, const FfdSegment& s, int* kept) {
+  /// Brings the warp's first record into the L2 cache, of the pair's blocks from `first` on, of every step-th. It may
+  /// be called while the launch before runs.
+  __device__ void fetch_first_record(int pair, int first, int step) const {
+    const std::int64_t block = first + std::int64_t{step} * warp;
+    if (block < p.max_blocks) prefetch_lines(this->record(pair, block), Step::Layout::kRecord, lane);
+  }
+
+  /// Scans s, adds what is kept to `kept`, and attends it; returns how many tiles the warp has attended. s has at most
+  /// kFfdSharedMasks blocks. The first tile of a warp is copied while other warps still scan. kLong: kept tiles come
+  /// into the L2 cache before, and scores are read early, which would make a call of few blocks longer.
+  template <bool kLong>
+  __device__ unsigned run_segment(FfdAttention<T, D, kHalves>& state, const FfdSegment& s, int* kept) {
     Ring ring{{}, warp};
-    const std::uint32_t taken = this->template scan_segment<true, kTakes>(s, ring, sh.masks, kept);
-    if (kTakes && lane == 0) sh.has_taken[warp] = taken != kNoTile;
+    const std::uint32_t taken = this->template scan_segment<true, true, kLong>(s, ring, sh.masks, kept);
+    if (lane == 0) sh.has_taken[warp] = taken != kNoTile;
     __syncwarp();
     if (elect_one()) {
       arrive(&sh.scanned);
@@ -31,8 +38,9 @@ struct FfdOneSegment : FfdEvenDeal<T, D, kGroups, kBits, false> {
     }
     wait_barrier(&sh.scanned, 0);
     unsigned copies = 0;
-    this->template attend<FfdTiles::own>(state, {.segment = s, .masks = sh.masks}, cursor<kTakes>(taken != kNoTile),
-                                         copies, taken);
+    this->template attend<FfdTiles::own, kLong>(state, {.segment = s, .masks = sh.masks}, cursor(taken != kNoTile),
+                                                copies, taken);
+    return copies;
   }
 
   /// Scans s, adds what is kept to `kept`, lists it, and waits for all other CTAs' lists.
@@ -43,14 +51,19 @@ struct FfdOneSegment : FfdEvenDeal<T, D, kGroups, kBits, false> {
     const unsigned base = this->base_of(s);
     const int listed = append_tiles(s, sh.masks, this->list_at(base), 0, sh.reduction);
     this->store_list(listed, base);
-    grid_barrier(p.barrier, [&] { this->prefetch_listed(listed, base); });
+    grid_barrier(p.barrier);
+  }
+
+  /// Discards scores if a quarter of the segment or more was kept: of less, writing them to device memory costs less
+  /// than the discards. `tiles`: those that the warp has attended. All threads.
+  __device__ void discard_if_many(const FfdSegment& s, unsigned tiles) const {
+    constexpr int kPart = 4;
+    if (kPart * kFfdWarps * static_cast<int>(tiles) >= s.blocks * kFfdTiles) this->discard_own(s, sh.masks);
   }
 
  private:
   /// Warps that have taken a tile let the others go first.
-  template <bool kTakes>
   __device__ Cursor cursor(bool has_taken) const {
-    if constexpr (!kTakes) return {warp, warp + kFfdWarps};
     const unsigned others = __ballot_sync(~0u, lane < kFfdWarps && !sh.has_taken[lane % kFfdWarps]);
     const int next = __popc(others) + warp;
     if (has_taken) return {next, next + kFfdWarps};

@@ -42,10 +42,12 @@ template <int D, int kGroups>
 struct FfdQueryFragments {
   static constexpr int kSteps = D / 16;
   static constexpr int kHalves = (kGroups + 1) / 2;  ///< groups of 8 heads
-  uint4 scan[kGroups][kSteps][32];                   ///< high, high, low, low; times 2^-shift of the step
-  uint2 refine[kHalves][kSteps][32];                 ///< float16, normalised
-  uint2 exact[kHalves][kSteps][32];                  ///< in the element type, for 16-bit keys
-  float scan_unit[16], refine_unit[16];              ///< [head] factors of the products that make them scores
+  /// Of a column's high part 0, 0, high, high; of its low part high, high, low, low. Times 2^-shift of the step. The
+  /// same products then make each part times a scale.
+  uint4 scan[kGroups][kSteps][32];
+  uint2 refine[kHalves][kSteps][32];     ///< float16, normalised
+  uint2 exact[kHalves][kSteps][32];      ///< in the element type, for 16-bit keys
+  float scan_unit[16], refine_unit[16];  ///< [head] factors of the products that make them scores
 };
 
 /// Makes fragments of q [group, D] in shared memory. All threads of the CTA. Ends with a barrier; the queries that are
@@ -93,10 +95,11 @@ __device__ void make_query_fragments(FfdQueryFragments<D, kGroups>& f, const T* 
       // A subnormal code is code * 2^-24; queries are normalised to 2^7.
       if (step == 0 && lane % 8 == 0) f.scan_unit[4 * columns + lane / 8] = scale / kZ * power_of_two(24 + e - 7);
       const float unit = power_of_two(7 - e - Layout::shift(step));
-      uint4 parts;
-      split(x, unit, parts.x, parts.z);
-      split(y, unit, parts.y, parts.w);
-      f.scan[columns][step][lane] = parts;
+      uint2 high, low;
+      split(x, unit, high.x, low.x);
+      split(y, unit, high.y, low.y);
+      f.scan[columns][step][lane] =
+          g % 2 == 0 ? make_uint4(0, 0, high.x, high.y) : make_uint4(high.x, high.y, low.x, low.y);
     } else {
       // Queries are normalised to 2^12.
       if (step == 0 && lane % 4 == 0) f.refine_unit[8 * columns + lane / 4] = scale * power_of_two(e - 12);

@@ -13,10 +13,20 @@
 
 namespace attest {
 
-/// Scores of a block in a warp: lane l holds, of every tile, rows l / 4 and l / 4 + 8 for heads 4 * group + l % 4.
+/// Scores of a block in a warp: lane l holds, of every tile, rows l / 4 and l / 4 + 8 for heads 4 * group + l % 4. They
+/// are (sum + zero) * factor, with a factor above 0: most blocks need the largest alone. The product is rounded, so
+/// that a score equals the pseudo-max that was made of it.
 template <int kGroups>
 struct FfdBlockScores {
-  float s[kGroups][kFfdTiles][2];
+  float sum[kGroups][kFfdTiles][2];
+  float zero[kGroups], factor[kGroups];
+
+  __device__ float score(int columns, int m, int row) const {
+    return __fmul_rn(sum[columns][m][row] + zero[columns], factor[columns]);
+  }
+  __device__ float maximum(int columns, int m) const {
+    return __fmul_rn(fmaxf(sum[columns][m][0], sum[columns][m][1]) + zero[columns], factor[columns]);
+  }
 };
 
 /// A block's record comes in pieces of about 4 KB: its header and scales with the first, then kPieceTiles tiles of
@@ -52,7 +62,6 @@ struct FfdScaledQuery {
 
   __device__ void make(const std::uint8_t* record, const uint4 (&query)[Layout::kSteps][32], int lane) {
     const int t = lane % 4;
-    const bool low_part = lane / 4 % 2 == 1;
 #pragma unroll
     for (int j = 0; j < Layout::kSteps / 2; ++j) {
       const uint4 packed_scales = *reinterpret_cast<const uint4*>(record + Layout::kHeader + (j * 4 + t) * 16);
@@ -60,13 +69,12 @@ struct FfdScaledQuery {
 #pragma unroll
       for (int i = 2 * j; i < 2 * j + 2; ++i) {
         const uint4 q = query[i][lane];
-        const std::uint32_t high[2] = {q.x, q.y}, low[2] = {q.z, q.w};
+        const std::uint32_t first[2] = {q.x, q.y}, second[2] = {q.z, q.w};
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          const __half2 s = half2_of(scales[i % 2 * 2 + r]), product = __hmul2(s, half2_of(high[r]));
-          const __half2 error = __hfma2(s, half2_of(high[r]), __hneg2(product));  // exact
-          const __half2 rest = __hfma2(s, half2_of(low[r]), error);
-          b[i][r] = low_part ? bits_of(rest) : bits_of(product);
+          const __half2 s = half2_of(scales[i % 2 * 2 + r]), product = __hmul2(s, half2_of(first[r]));
+          const __half2 error = __hfma2(s, half2_of(first[r]), __hneg2(product));  // exact
+          b[i][r] = bits_of(__hfma2(s, half2_of(second[r]), error));
         }
       }
     }
@@ -110,11 +118,11 @@ struct FfdScaledQuery {
     }
   }
 
-  /// Scores of this lane's two rows, for the head of its column.
-  __device__ float2 scores(const std::uint8_t* codes, float factor, int lane) const {
+  /// Sums of this lane's two rows, for the head of its column.
+  __device__ float2 sums(const std::uint8_t* codes, int lane) const {
     float sum[4];
     multiply(sum, codes, lane);
-    return make_float2((sum[0] + sum[1] + zero) * factor, (sum[2] + sum[3] + zero) * factor);
+    return make_float2(sum[0] + sum[1], sum[2] + sum[3]);
   }
 
  private:
@@ -127,40 +135,43 @@ struct FfdScaledQuery {
 
 /// Scores of one piece. `scaled` is made from the first piece and kept for the others.
 template <int D, int kGroups, int kBits>
-__device__ void scan_piece(FfdBlockScores<kGroups>& scores, FfdScaledQuery<D, kBits>& scaled, float& unit,
-                           const std::uint8_t* stage, int piece, const FfdQueryFragments<D, kGroups>& query, int lane) {
+__device__ void scan_piece(FfdBlockScores<kGroups>& scores, FfdScaledQuery<D, kBits>& scaled, const std::uint8_t* stage,
+                           int piece, const FfdQueryFragments<D, kGroups>& query, int lane) {
   using Pieces = FfdPieces<D, kBits>;
   static_assert(Pieces::kPieces == 1 || kGroups == 1, "the scaled queries of one group are kept over pieces");
-  const int t = lane % 4;
-  if (piece == 0) unit = *reinterpret_cast<const float*>(stage);
 #pragma unroll
   for (int columns = 0; columns < kGroups; ++columns) {
-    if (piece == 0) scaled.make(stage, query.scan[columns], lane);
-    const float factor = unit * query.scan_unit[4 * columns + t];
+    if (piece == 0) {
+      scaled.make(stage, query.scan[columns], lane);
+      scores.zero[columns] = scaled.zero;
+      scores.factor[columns] = *reinterpret_cast<const float*>(stage) * query.scan_unit[4 * columns + lane % 4];
+    }
 #pragma unroll
     for (int m = 0; m < Pieces::kPieceTiles; ++m) {
-      const float2 x = scaled.scores(stage + Pieces::kHead + m * Pieces::Layout::kTileCodes, factor, lane);
-      // A constant index keeps the scores in registers.
+      const float2 x = scaled.sums(stage + Pieces::kHead + m * Pieces::Layout::kTileCodes, lane);
+      // A constant index keeps the sums in registers.
 #pragma unroll
       for (int at = 0; at < Pieces::kPieces; ++at)
         if (at == piece)
-          scores.s[columns][at * Pieces::kPieceTiles + m][0] = x.x,
-                                                       scores.s[columns][at * Pieces::kPieceTiles + m][1] = x.y;
+          scores.sum[columns][at * Pieces::kPieceTiles + m][0] = x.x,
+                                                         scores.sum[columns][at * Pieces::kPieceTiles + m][1] = x.y;
     }
   }
 }
 
-/// What the scan of a tile alone needs of a record: its header and scales, then the tile's codes.
+/// What the scan of half a piece alone needs of a record: its header and scales, then the tiles' codes.
 template <int D, int kBits>
-struct FfdLoneTile {
+struct FfdHalfPiece {
+  using Pieces = FfdPieces<D, kBits>;
   using Layout = FfdFragments<D, kBits>;
-  static constexpr int kHead = FfdPieces<D, kBits>::kHead;
-  static constexpr int kBytes = kHead + Layout::kTileCodes;
+  static constexpr int kTiles = Pieces::kPieceTiles / 2, kPerBlock = kFfdTiles / kTiles;
+  static constexpr int kHead = Pieces::kHead;
+  static constexpr int kBytes = kHead + kTiles * Layout::kTileCodes;
 
   /// A whole warp, by copies of its threads: they do not wait behind the bulk copies of the SM. To be waited for by
   /// await_copies() and __syncwarp().
-  __device__ static void load(std::uint8_t* to, const std::uint8_t* record, int tile, int lane) {
-    const std::uint8_t* codes = record + tile * Layout::kTileCodes;
+  __device__ static void load(std::uint8_t* to, const std::uint8_t* record, int half, int lane) {
+    const std::uint8_t* codes = record + half * kTiles * Layout::kTileCodes;
 #pragma unroll
     for (int at = 0; at < kBytes; at += 32 * 16) {
       const int i = at + 16 * lane;
@@ -178,8 +189,14 @@ struct FfdLoneTile {
     for (int columns = 0; columns < kGroups; ++columns) {
       FfdScaledQuery<D, kBits> scaled;
       scaled.make(loaded, query.scan[columns], lane);
-      const float2 x = scaled.scores(loaded + kHead, unit * query.scan_unit[4 * columns + lane % 4], lane);
-      maximum[columns] = fmaxf(maximum[columns], fmaxf(x.x, x.y));
+      float largest = -INFINITY;
+#pragma unroll
+      for (int m = 0; m < kTiles; ++m) {
+        const float2 x = scaled.sums(loaded + kHead + m * Layout::kTileCodes, lane);
+        largest = fmaxf(largest, fmaxf(x.x, x.y));
+      }
+      const float factor = unit * query.scan_unit[4 * columns + lane % 4];
+      maximum[columns] = fmaxf(maximum[columns], __fmul_rn(largest + scaled.zero, factor));
     }
   }
 };
@@ -188,16 +205,16 @@ struct FfdLoneTile {
 template <int kGroups>
 __device__ unsigned kept_tiles(const FfdBlockScores<kGroups>& scores, const float (&threshold)[kGroups],
                                int sub_tiles) {
-  unsigned reached = 0;
+  unsigned below = ~0u;
 #pragma unroll
-  for (int m = 0; m < kFfdTiles; ++m) {
-    bool any = false;
+  for (int columns = 0; columns < kGroups; ++columns) {
+    unsigned signs = 0;  // of what is missing: fewer instructions than comparisons, whose results are predicates
 #pragma unroll
-    for (int columns = 0; columns < kGroups; ++columns)
-      any |= fmaxf(scores.s[columns][m][0], scores.s[columns][m][1]) >= threshold[columns];
-    reached |= any ? 1u << m : 0u;
+    for (int m = kFfdTiles - 1; m >= 0; --m)
+      signs = __funnelshift_l(__float_as_uint(scores.maximum(columns, m) - threshold[columns]), signs, 1);
+    below &= signs;
   }
-  reached = __reduce_or_sync(~0u, reached);
+  unsigned reached = __reduce_or_sync(~0u, ~below & 0xffu);
   if (sub_tiles == 8) return reached ? 0xffu : 0u;
   if (sub_tiles >= 2) reached = (reached | reached >> 1) & 0x55u;
   if (sub_tiles >= 4) reached = (reached | reached >> 2) & 0x11u;
@@ -218,7 +235,7 @@ __device__ void store_maxima(float* head_maxima, float* maxima, const FfdBlockSc
     float maximum = -INFINITY;
 #pragma unroll
     for (int m = 0; m < kFfdTiles; ++m) {
-      maximum = fmaxf(maximum, fmaxf(scores.s[columns][m][0], scores.s[columns][m][1]));
+      maximum = fmaxf(maximum, scores.maximum(columns, m));
       if ((m + 1) % sub_tiles != 0) continue;
 #pragma unroll
       for (int o = 4; o < 32; o *= 2) maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, o));

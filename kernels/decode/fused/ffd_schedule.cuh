@@ -186,11 +186,9 @@ __device__ inline void wait_for_launch_before() { asm volatile("griddepcontrol.w
 __device__ inline void let_next_launch_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
 /// Waits for all CTAs of the grid, which must all be resident. Writes before it are visible after it. The counter's top
-/// bit changes when the last CTA has arrived; it needs no reset. All warps but the first call meanwhile().
-template <class Meanwhile>
-__device__ void grid_barrier(unsigned* counter, Meanwhile&& meanwhile) {
+/// bit changes when the last CTA has arrived; it needs no reset.
+__device__ inline void grid_barrier(unsigned* counter) {
   __syncthreads();
-  if (threadIdx.x >= 32) meanwhile();
   if (threadIdx.x == 0) {
     const unsigned own = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
     unsigned before, now;
@@ -200,10 +198,6 @@ __device__ void grid_barrier(unsigned* counter, Meanwhile&& meanwhile) {
     } while (((now ^ before) & 0x80000000u) == 0);
   }
   __syncthreads();
-}
-
-__device__ inline void grid_barrier(unsigned* counter) {
-  grid_barrier(counter, [] {});
 }
 
 /// A pair as one segment with its tail, without splits: as needed by ctas_of(). Run by a whole warp.
@@ -239,6 +233,16 @@ __device__ inline void prefetch_small(const void* begin, std::int64_t bytes, int
   constexpr int kLine = 128;
   const std::int64_t at = (static_cast<std::int64_t>(lane) * gridDim.x + blockIdx.x) * kLine;
   if (at < bytes) prefetch_line(static_cast<const char*>(begin) + at);
+}
+/// Brings a pair's length, queries of up to 8 heads, delta and counts into the L2 cache. Run by a whole warp.
+template <int D>
+__device__ void prefetch_pair(const FfdFusedParams& p, int pair, int lane) {
+  const int sequence = p.batch == 1 ? 0 : quotient(pair, p.num_kv_heads), bytes = p.group * D * 2;
+  if (lane == 0) prefetch_line(p.cache.lengths + sequence);
+  if (lane == 1) prefetch_line(p.call.delta + (pair - sequence * p.num_kv_heads));
+  if (lane == 2) prefetch_line(p.pair_arrivals + pair * kFfdWarps);
+  if (lane == 3) prefetch_line(p.pair_kept + pair);
+  if (lane * 128 < bytes) prefetch_line(static_cast<const char*>(p.call.q) + std::int64_t{pair} * bytes + lane * 128);
 }
 /// Queries, deltas and counts of a call.
 __device__ inline void prefetch_call(const FfdFusedParams& p, int head_dim, int lane) {

@@ -16,11 +16,12 @@ __device__ void store_scores(float* to, const FfdBlockScores<kGroups>& scores, u
   for (int columns = 0; columns < kGroups; ++columns) {
     const int head = 4 * columns + t;
     if (head >= group) continue;
+    float* own = to + g * group + head;
 #pragma unroll
-    for (int m = 0; m < kFfdTiles; ++m)
+    for (int m = 0; m < kFfdTiles; ++m, own += kFfdTile * group)
       if (mask >> m & 1) {
-        store_with_policy(to + (16 * m + g) * group + head, scores.s[columns][m][0], policy);
-        store_with_policy(to + (16 * m + g + 8) * group + head, scores.s[columns][m][1], policy);
+        store_with_policy(own, scores.score(columns, m, 0), policy);
+        store_with_policy(own + 8 * group, scores.score(columns, m, 1), policy);
       }
   }
 }

@@ -176,6 +176,17 @@ TEST_P(FfdDecode, KeepsAllWithoutAReferenceOrWithAnInfiniteDelta) {
   }
 }
 
+// The block of the pseudo-max reaches it: its score is computed twice, with the same bits.
+TEST_P(FfdDecode, DeltaZeroKeepsTheBlockOfThePseudoMax) {
+  const DecodeProblem problem = problem_of(shape(8, 2200), {}, {1000, 128, 300, 2100, 700, 1500, 400, 2000});
+  DecodeProblem zero = problem;
+  zero.delta.assign(zero.delta.size(), 0.0f);
+  Gpu gpu;
+  CacheOnGpu cache(zero, gpu);
+  for (FfdBalance balance : {FfdBalance::static_shares, FfdBalance::automatic, FfdBalance::balanced})
+    for (int kept : cache.decode({.scale = zero.options.scale, .balance = balance}).kept) EXPECT_GE(kept, 1);
+}
+
 TEST_P(FfdDecode, EveryKvHeadHasItsDelta) {
   DecodeProblem problem = problem_of(shape(2), {}, {1000, 700});
   problem.delta[0] *= 0.5f;
@@ -239,16 +250,20 @@ TEST_P(FfdDecode, WholePairs) {
   }
 }
 
-// More blocks than a warp's ring of copies holds, where whole thread blocks are dealt to pairs.
+// More blocks than a warp's ring of copies holds, where whole thread blocks are dealt to pairs; with everything kept, a
+// warp has more tiles than lanes that look them up.
 TEST_P(FfdDecode, LongSequencesOfOneLength) {
   if (GetParam().layout == FfdCacheLayout::row_major) return;
   const int pairs = num_multiprocessors() / 2;
-  FfdCacheShape two_each = shape(pairs, 9000, 1);
+  FfdCacheShape two_each = shape(pairs, 17500, 1);
   two_each.num_kv_heads = 1;
-  const std::vector<int> lengths(static_cast<std::size_t>(pairs), 8900);
-  const DecodeCounts counts = decode_and_compare(problem_of(two_each, {.sub_block = 64}, lengths, true));
+  const std::vector<int> lengths(static_cast<std::size_t>(pairs), 17300);
+  DecodeProblem problem = problem_of(two_each, {.sub_block = 64}, lengths, true);
+  const DecodeCounts counts = decode_and_compare(problem);
   EXPECT_LE(counts.undecided, 20) << "of " << counts.sub_blocks;
   EXPECT_GE(counts.share(), 0.1);
+  problem.delta.assign(1, kInfinity);
+  EXPECT_EQ(decode_and_compare(problem).share(), 1);
 }
 
 // A cache knows whether the sequences that it was last filled with are of one length.
@@ -316,6 +331,20 @@ TEST_P(FfdDecode, ALongSequenceInClusters) {
   FfdCacheShape long_one = shape(1, 18500, 1);
   long_one.num_kv_heads = 8;
   expect_not_trivial(decode_and_compare(problem_of(long_one, {.sub_block = 64}, {18400})));
+}
+
+// Every warp has a block, and keeps some of it: clusters of two thread blocks, and of the most that a GPU holds.
+TEST_P(FfdDecode, EveryWarpOfAClusterHasABlock) {
+  if (GetParam().layout == FfdCacheLayout::row_major) return;
+  for (const auto& [batch, length] : {std::pair{8, 4096}, {1, 16384}, {1, 9000}}) {
+    SCOPED_TRACE(std::to_string(batch) + " of " + std::to_string(length));
+    FfdCacheShape wide = shape(batch, length);
+    wide.num_kv_heads = 8, wide.head_dim = wide.value_dim = 128;
+    const DecodeCounts counts =
+        decode_and_compare(problem_of(wide, {}, std::vector<int>(static_cast<std::size_t>(batch), length)));
+    EXPECT_LE(counts.undecided, 20) << "of " << counts.sub_blocks;
+    EXPECT_GE(counts.share(), 0.1);
+  }
 }
 
 TEST_P(FfdDecode, SinksFarFromEveryScore) {
