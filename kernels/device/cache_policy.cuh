@@ -31,13 +31,14 @@ __device__ inline float load_with_policy(const float* p, std::uint64_t policy) {
   return x;
 }
 
+inline constexpr int kCacheLine = 128;  ///< bytes
+
 /// Brings the line into the L2 cache.
 __device__ inline void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 /// The same of all lines of `bytes` from p on. A whole warp.
 __device__ inline void prefetch_lines(const std::uint8_t* p, int bytes, int lane) {
-  constexpr int kLine = 128;
 #pragma unroll
-  for (int at = lane * kLine; at < bytes; at += 32 * kLine) prefetch_line(p + at);
+  for (int at = lane * kCacheLine; at < bytes; at += 32 * kCacheLine) prefetch_line(p + at);
 }
 /// The 128 bytes at p, a multiple of 128, have any values from now on: the cache need not write them to device memory.
 __device__ inline void discard_line(const void* p) { asm volatile("discard.global.L2 [%0], 128;" ::"l"(p) : "memory"); }

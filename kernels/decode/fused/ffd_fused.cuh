@@ -25,13 +25,14 @@
 //    bound by it.
 // 8. Merge (ffd_merge.cuh). Warps meet in shared memory; the CTA of a pair that arrives last adds the partial results
 //    in their order, so that no second launch is needed and the bits repeat.
-// 9. Sequences of one length have kernels of their own, whose code is shorter and takes fewer registers: where CTAs are
-//    enough, each has blocks of one pair alone (ffd_one_length.cuh); where pairs are more, each has as many whole ones
+// 9. Sequences of one length have kernels of their own, whose code takes fewer registers: where CTAs are enough, each
+//    has blocks of one pair alone (ffd_one_length.cuh); where pairs are more, each has as many whole ones
 //    (ffd_whole_pairs.cuh).
 // 10. Clusters (ffd_clustered.cuh, a kernel of its own). In short sequences the merge is the longest step: in a cache
 //    of few tokens the CTAs of a pair are a cluster instead, and write into each other's shared memory.
 // 11. Launch (ffd_fused_launch.cuh). Where no barrier of the grid is needed, a launch begins while the one before ends
-//    (programmatic dependent launch): it makes its barriers, and waits before it uses or writes device memory.
+//    (programmatic dependent launch): it makes its barriers, and waits before it uses or writes device memory. That of
+//    one length also brings what it reads first into the L2 cache.
 //
 // What bounds it, measured: experiments/bench/kernel/H200.md.
 #pragma once

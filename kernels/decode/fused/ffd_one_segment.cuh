@@ -1,5 +1,5 @@
-// A CTA that has one segment: the kernels in which whole CTAs are dealt to pairs, whose code is shorter than that of
-// any number of segments, and takes fewer registers.
+// A CTA that has one segment: the kernels in which whole CTAs are dealt to pairs, whose code takes fewer registers than
+// that of any number of segments.
 #pragma once
 
 #include "kernels/decode/fused/ffd_even_deal.cuh"

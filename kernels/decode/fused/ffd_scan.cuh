@@ -13,19 +13,22 @@
 
 namespace attest {
 
-/// Scores of a block in a warp: lane l holds, of every tile, rows l / 4 and l / 4 + 8 for heads 4 * group + l % 4. They
-/// are (sum + zero) * factor, with a factor above 0: most blocks need the largest alone. The product is rounded, so
-/// that a score equals the pseudo-max that was made of it.
+/// A score from its sum of products (FfdScaledQuery::sums). factor > 0: the largest sum makes the largest score. The
+/// product is rounded: fused with a comparison, a score could miss the pseudo-max that was made of it.
+__device__ inline float score_of(float sum, float zero, float factor) { return __fmul_rn(sum + zero, factor); }
+
+/// A block in a warp: lane l holds, of every tile, rows l / 4 and l / 4 + 8 for heads 4 * group + l % 4. Scores are
+/// made when they are needed: of most blocks that is the largest of each tile alone.
 template <int kGroups>
 struct FfdBlockScores {
   float sum[kGroups][kFfdTiles][2];
   float zero[kGroups], factor[kGroups];
 
   __device__ float score(int columns, int m, int row) const {
-    return __fmul_rn(sum[columns][m][row] + zero[columns], factor[columns]);
+    return score_of(sum[columns][m][row], zero[columns], factor[columns]);
   }
   __device__ float maximum(int columns, int m) const {
-    return __fmul_rn(fmaxf(sum[columns][m][0], sum[columns][m][1]) + zero[columns], factor[columns]);
+    return score_of(fmaxf(sum[columns][m][0], sum[columns][m][1]), zero[columns], factor[columns]);
   }
 };
 
@@ -196,7 +199,7 @@ struct FfdHalfPiece {
         largest = fmaxf(largest, fmaxf(x.x, x.y));
       }
       const float factor = unit * query.scan_unit[4 * columns + lane % 4];
-      maximum[columns] = fmaxf(maximum[columns], __fmul_rn(largest + scaled.zero, factor));
+      maximum[columns] = fmaxf(maximum[columns], score_of(largest, scaled.zero, factor));
     }
   }
 };

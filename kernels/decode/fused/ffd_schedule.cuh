@@ -230,8 +230,7 @@ __device__ inline int2 ctas_of(const FfdItems& all, const FfdSegment& s) {
 
 /// Brings what every CTA will need soon into the L2 cache, each CTA a part of it. Run by a whole warp.
 __device__ inline void prefetch_small(const void* begin, std::int64_t bytes, int lane) {
-  constexpr int kLine = 128;
-  const std::int64_t at = (static_cast<std::int64_t>(lane) * gridDim.x + blockIdx.x) * kLine;
+  const std::int64_t at = (static_cast<std::int64_t>(lane) * gridDim.x + blockIdx.x) * kCacheLine;
   if (at < bytes) prefetch_line(static_cast<const char*>(begin) + at);
 }
 /// Brings a pair's length, queries of up to 8 heads, delta and counts into the L2 cache. Run by a whole warp.
@@ -242,7 +241,8 @@ __device__ void prefetch_pair(const FfdFusedParams& p, int pair, int lane) {
   if (lane == 1) prefetch_line(p.call.delta + (pair - sequence * p.num_kv_heads));
   if (lane == 2) prefetch_line(p.pair_arrivals + pair * kFfdWarps);
   if (lane == 3) prefetch_line(p.pair_kept + pair);
-  if (lane * 128 < bytes) prefetch_line(static_cast<const char*>(p.call.q) + std::int64_t{pair} * bytes + lane * 128);
+  const int at = lane * kCacheLine;
+  if (at < bytes) prefetch_line(static_cast<const char*>(p.call.q) + std::int64_t{pair} * bytes + at);
 }
 /// Queries, deltas and counts of a call.
 __device__ inline void prefetch_call(const FfdFusedParams& p, int head_dim, int lane) {
