@@ -30,8 +30,11 @@ class FfdMethod final : public DecodeMethod {
   }
 
   KernelResult check() override {
-    enqueue(0, context_.stream);
-    const std::vector<int> kept = on_host<int>(kept_, rule_.sizes().pairs, context_.stream);
+    std::vector<int> kept = kept_by_a_call();
+    if (spec_.launches == "dealt") {
+      deal_ = deal_ffd_decode(*caches_[0], shares_of(kept), what_.length);
+      kept = kept_by_a_call();
+    }
     KernelResult result;
     check_attention(spec_, context_, scan_bits(spec_),
                     {.kept = rule_.check(kept, result.check), .sub_block = context_.sub_block}, attention_, result);
@@ -47,12 +50,23 @@ class FfdMethod final : public DecodeMethod {
                      .out = attention_.out.data(),
                      .lse = attention_.lse_values(),
                      .kept = reinterpret_cast<int*>(kept_.data())},
-                    stream);
+                    stream, &deal_);
   }
 
   int copies() const override { return static_cast<int>(caches_.size()); }
 
  private:
+  std::vector<int> kept_by_a_call() {
+    enqueue(0, context_.stream);
+    return on_host<int>(kept_, rule_.sizes().pairs, context_.stream);
+  }
+  /// [pairs] of the full blocks.
+  std::vector<float> shares_of(const std::vector<int>& kept) const {
+    const auto all = static_cast<float>(std::max<std::int64_t>(1, rule_.sizes().sub_blocks()));
+    std::vector<float> shares;
+    for (const int count : kept) shares.push_back(static_cast<float>(count) / all);
+    return shares;
+  }
   /// With `kept` sub-blocks.
   double bytes_of(std::int64_t kept) const {
     const FfdBlockBytes block = ffd_block_bytes(caches_[0]->shape());
@@ -70,6 +84,7 @@ class FfdMethod final : public DecodeMethod {
   const std::vector<std::unique_ptr<FfdCache>>& caches_;
   FfdRule rule_;
   FfdDecodeOptions options_;
+  FfdDeal deal_;  ///< by what the first call kept; none, but of "dealt"
   AttentionResult attention_;
   DeviceBuffer delta_, kept_;
 };

@@ -33,7 +33,7 @@ struct KernelSpec {
   std::string method;    ///< "ffd", "sdpa_flash", ...: kKernelMethods
   std::string scan;      ///< "2-bit", "4-bit", "8-bit", "16-bit", or null
   std::string rule;      ///< "topdelta", "topk", "topp", "none", or null
-  std::string launches;  ///< "fused", "split", or null
+  std::string launches;  ///< "fused", "dealt" (fused, by a deal of what the step keeps), "split", or null
   /// Of rule topk with kind `delta`: the budget is what topdelta keeps on average.
   KernelSetting setting;
   bool operator==(const KernelSpec&) const = default;

@@ -79,6 +79,16 @@ void FfdCacheHolder::append(const Tensor& k, const Tensor& v) {
   ++tokens_;
 }
 
+void FfdCacheHolder::deal(const Tensor& kept_share) {
+  TORCH_CHECK_VALUE(
+      kept_share.sizes() == at::IntArrayRef({shape_.batch, shape_.num_kv_heads}) && kept_share.is_floating_point(),
+      "FfdCache: kept_share is ", kept_share.scalar_type(), " ", kept_share.sizes(), ", expected floating point [",
+      shape_.batch, ", ", shape_.num_kv_heads, "]");
+  if (!memory_ || kept_share.is_meta()) return;
+  const Tensor shares = kept_share.to(at::TensorOptions(at::kCPU).dtype(at::kFloat)).contiguous();
+  memory_->deal({shares.const_data_ptr<float>(), static_cast<std::size_t>(shares.numel())}, tokens_);
+}
+
 FfdResults FfdCacheHolder::decode(const Tensor& q, const Tensor& delta, double scale,
                                   const std::optional<Tensor>& sinks, std::int64_t sub_block,
                                   const std::string& pseudo_max) const {
@@ -124,6 +134,7 @@ TORCH_LIBRARY_FRAGMENT(attest, library) {
            {torch::arg("k"), torch::arg("v"), torch::arg("num_query_heads"), torch::arg("max_tokens"),
             torch::arg("bits") = 2})
       .def("append", &FfdCacheHolder::append)
+      .def("deal", &FfdCacheHolder::deal)
       .def("tokens", &FfdCacheHolder::tokens)
       .def("bytes", &FfdCacheHolder::bytes);
   library.def(

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 
@@ -25,6 +26,8 @@ class FfdMemory {
   virtual ~FfdMemory() = default;
   virtual void build(const at::Tensor& k, const at::Tensor& v) = 0;
   virtual void append(const at::Tensor& k, const at::Tensor& v) = 0;
+  /// kept_share [batch, Hkv], of sequences of `tokens` tokens.
+  virtual void deal(std::span<const float> kept_share, std::int64_t tokens) = 0;
   virtual void decode(const FfdDecodeOptions& options, const FfdTensors& tensors) const = 0;
   virtual std::int64_t bytes() const = 0;
 };
@@ -46,6 +49,10 @@ class FfdCacheHolder : public torch::CustomClassHolder {
   /// full. Replays of a CUDA graph do not come here: tokens() does not count what they append, and to a full cache they
   /// append nothing. Meta tensors are appended to a cache of meta tensors alone.
   void append(const at::Tensor& k, const at::Tensor& v);
+
+  /// Thread blocks of later decodes go to KV heads by the shares of the full blocks that each keeps, known from decodes
+  /// before: kept_share [batch, Hkv], from 0 to 1 (deal_ffd_decode()). Waits for a tensor on a GPU.
+  void deal(const at::Tensor& kept_share);
 
   /// q [batch, Hq, 1, D] and delta [Hkv] -> out [batch, Hq, 1, Dv], lse [batch, Hq, 1], and how many sub-blocks of the
   /// full blocks each KV head keeps [batch, Hkv, 1]. The tokens after the full blocks are always kept. On meta tensors

@@ -47,6 +47,10 @@ class CudaFfdMemory final : public FfdMemory {
     with_device([&](cudaStream_t stream) { cache_->append(k.const_data_ptr(), v.const_data_ptr(), stream); });
   }
 
+  void deal(std::span<const float> kept_share, std::int64_t tokens) override {
+    with_device([&](cudaStream_t) { deal_ = deal_ffd_decode(*cache_, kept_share, tokens); });
+  }
+
   void decode(const FfdDecodeOptions& options, const FfdTensors& tensors) const override {
     with_device([&](cudaStream_t stream) {
       cuda_ffd_decode(*cache_, options,
@@ -56,7 +60,7 @@ class CudaFfdMemory final : public FfdMemory {
                        .out = tensors.out.mutable_data_ptr(),
                        .lse = tensors.lse.mutable_data_ptr<float>(),
                        .kept = tensors.kept.mutable_data_ptr<int>()},
-                      stream);
+                      stream, &deal_);
     });
   }
 
@@ -71,6 +75,7 @@ class CudaFfdMemory final : public FfdMemory {
 
   c10::Device device_;
   std::optional<FfdCache> cache_;
+  FfdDeal deal_;  ///< none before deal()
 };
 
 std::unique_ptr<FfdMemory> make_memory(const FfdCacheShape& shape, const c10::Device& device) {

@@ -24,12 +24,26 @@ void check_alignment(const void* pointer, const char* name) {
 }  // namespace
 
 void cuda_ffd_decode(const FfdCache& cache, const FfdDecodeOptions& options, const FfdDecodeCall& call,
-                     cudaStream_t stream) {
+                     cudaStream_t stream, const FfdDeal* deal) {
   check_options(options);
   check_alignment(call.q, "q");
   check_alignment(call.out, "out");
-  (is_fused(cache) ? cuda_ffd_fused_decode : cuda_ffd_reference_decode)(cache.shape(), cache.view(), cache.scratch(),
-                                                                        options, call, stream);
+  if (is_fused(cache))
+    cuda_ffd_fused_decode(cache.shape(), cache.view(), cache.scratch(), options, call, deal, stream);
+  else
+    cuda_ffd_reference_decode(cache.shape(), cache.view(), cache.scratch(), options, call, stream);
+}
+
+FfdDeal deal_ffd_decode(const FfdCache& cache, std::span<const float> kept_share, std::int64_t tokens) {
+  const FfdCacheShape& shape = cache.shape();
+  if (std::ssize(kept_share) != shape.pairs())
+    throw InputError(fmt::format("FFD decode: expected the kept shares of {} sequences times KV heads, found {}",
+                                 shape.pairs(), kept_share.size()));
+  for (const float share : kept_share)
+    if (!(share >= 0 && share <= 1))
+      throw InputError(fmt::format("FFD decode: expected kept shares from 0 to 1, found {}", share));
+  return is_fused(cache) ? deal_by_shares(kept_share, static_cast<int>(tokens / kFfdBlock), ffd_fused_ctas())
+                         : FfdDeal();
 }
 
 void cuda_ffd_scan(const FfdCache& cache, const FfdDecodeOptions& options, const FfdScanCall& call,

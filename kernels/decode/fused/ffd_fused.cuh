@@ -6,7 +6,8 @@
 // 2. Division of work (ffd_schedule.cuh). One thread block (CTA) of 16 warps per multiprocessor; full blocks and tails
 //    are dealt to CTAs by a function of the lengths alone, so that results repeat. A pair's blocks go to its CTAs in
 //    turn, because kept blocks cluster. Where pairs are many, a CTA has whole ones: of two CTAs
-//    that share a pair, each makes its queries and its pseudo-max, and their results must meet.
+//    that share a pair, each makes its queries and its pseudo-max, and their results must meet. A caller that knows
+//    what pairs keep may have CTAs dealt by that (base/ffd_deal.h).
 // 3. Queries (ffd_query.cuh). They are the columns of B, in two float16 parts, which hold a float32 query times scale.
 //    The channel's step is multiplied into B once per block of 128 tokens. What a CTA needs first it copies first:
 //    queries while it learns the lengths, then sink and local blocks, then records.
@@ -31,8 +32,8 @@
 // 10. Clusters (ffd_clustered.cuh, a kernel of its own). In short sequences the merge is the longest step: in a cache
 //    of few tokens the CTAs of a pair are a cluster instead, and write into each other's shared memory.
 // 11. Launch (ffd_fused_launch.cuh). Where no barrier of the grid is needed, a launch begins while the one before ends
-//    (programmatic dependent launch): it makes its barriers, and waits before it uses or writes device memory. That of
-//    one length also brings what it reads first into the L2 cache.
+//    (programmatic dependent launch): it makes its barriers, brings lengths and queries into the L2 cache, and waits
+//    before it uses or writes device memory.
 //
 // What bounds it, measured: experiments/bench/kernel/H200.md.
 #pragma once

@@ -1,5 +1,6 @@
 // Scratch memory and launches of the fused decode.
 #include <climits>
+#include <vector>
 
 #include "dumps/base/error.h"
 #include "kernels/decode/fused/ffd_fused_cuda.h"
@@ -44,16 +45,32 @@ bool have_whole_ctas(const FfdFusedParams& p) {
          max_ffd_items(p) <= kFfdSharedMasks;
 }
 
+FfdDeal even_deal(const FfdFusedParams& p) {
+  return deal_of(std::vector(static_cast<std::size_t>(p.pairs()), p.ctas_per_pair));
+}
+
+/// The call can follow the deal: it is for this launch, and each CTA has room for the masks of its blocks.
+bool can_follow(const FfdDeal& deal, const FfdFusedParams& p) {
+  return p.cache.equal_lengths && p.options.balance != FfdBalance::balanced && deal.ctas > 0 &&
+         deal.ctas <= ffd_fused_ctas() && deal.of_cta[deal.ctas - 1].pair + 1 == p.pairs() &&
+         p.max_blocks / deal.min_per_pair + 1 <= kFfdSharedMasks;
+}
+
 /// A decode in one launch.
-void launch_fused(const FfdCacheShape& shape, FfdFusedParams p, cudaStream_t stream) {
+void launch_fused(const FfdCacheShape& shape, FfdFusedParams p, const FfdDeal* wanted, cudaStream_t stream) {
   const bool half = shape.element_type == ElementType::float16;
   if (p.decides_late() || !is_common_ffd_shape(shape)) return launch(shape, p, stream);
-  if (p.options.balance == FfdBalance::automatic &&
+  const bool dealt = wanted != nullptr && can_follow(*wanted, p);
+  if (!dealt && p.options.balance == FfdBalance::automatic &&
       (half ? launch_ffd_clustered_float16 : launch_ffd_clustered_bfloat16)(shape, p, stream))
     return;
-  if (p.cache.equal_lengths) p.pairs_per_cta = whole_pairs(p);
-  if (p.cache.equal_lengths && (p.pairs_per_cta > 0 || have_whole_ctas(p)))
-    return (half ? launch_ffd_one_length_float16 : launch_ffd_one_length_bfloat16)(shape, p, stream);
+  if (p.cache.equal_lengths) {
+    FfdOneLengthLaunch* const launch = half ? launch_ffd_one_length_float16 : launch_ffd_one_length_bfloat16;
+    if (dealt) return launch(shape, p, *wanted, stream);
+    p.pairs_per_cta = whole_pairs(p);
+    if (p.pairs_per_cta > 0) return launch(shape, p, {}, stream);
+    if (have_whole_ctas(p)) return launch(shape, p, is_balanced(p) ? FfdDeal() : even_deal(p), stream);
+  }
   if (is_balanced(p)) return launch(shape, p, stream);
   (half ? launch_ffd_static_float16 : launch_ffd_static_bfloat16)(shape, p, stream);
 }
@@ -105,14 +122,15 @@ std::size_t ffd_fused_scratch(const FfdCacheShape& shape, std::byte* scratch, Ff
 }
 
 void cuda_ffd_fused_decode(const FfdCacheShape& shape, const FfdCacheView& cache, std::byte* scratch,
-                           const FfdDecodeOptions& options, const FfdDecodeCall& call, cudaStream_t stream) {
+                           const FfdDecodeOptions& options, const FfdDecodeCall& call, const FfdDeal* deal,
+                           cudaStream_t stream) {
   FfdFusedParams p = params_of(shape, cache, scratch, options);
   p.call = call;
   p.max_static_items = options.balance == FfdBalance::automatic       ? max_static_items(p)
                        : options.balance == FfdBalance::static_shares ? INT_MAX
                                                                       : 0;
   (options.rule == FfdDecodeRule::topk ? p.head_maxima : p.maxima) = nullptr;
-  if (options.launches == FfdLaunches::fused) return launch_fused(shape, p, stream);
+  if (options.launches == FfdLaunches::fused) return launch_fused(shape, p, deal, stream);
   p.phases = kFfdScanPhase;
   launch(shape, p, stream);
   if (p.decides_late()) {

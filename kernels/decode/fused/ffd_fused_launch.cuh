@@ -3,15 +3,13 @@
 
 #include "dumps/base/error.h"
 #include "kernels/decode/fused/ffd_fused.cuh"
+#include "kernels/decode/fused/ffd_fused_cuda.h"
 #include "kernels/decode/fused/ffd_one_length.cuh"
 #include "kernels/decode/fused/ffd_whole_pairs.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/multiprocessor.h"
 
 namespace attest {
-
-/// Thread blocks of a launch, each of which fills a multiprocessor.
-inline int ffd_fused_ctas() { return std::min(num_multiprocessors(), kFfdMaxCtas); }
 
 /// Full blocks and tails that a CTA has at most, at the longest lengths: a nineteenth more than its share
 /// (deal_items()).
@@ -32,8 +30,8 @@ inline cudaLaunchAttribute begins_early() {
 }
 
 /// `meets`: the kernel may call grid_barrier().
-template <int D, int kGroups, int kBits>
-void launch_ffd_kernel(void (*kernel)(FfdFusedParams), bool meets, const FfdFusedParams& p, cudaStream_t stream) {
+template <int D, int kGroups, int kBits, class... Args>
+void launch_ffd_kernel(void (*kernel)(Args...), bool meets, cudaStream_t stream, const Args&... args) {
   constexpr std::size_t kBytes = sizeof(FfdFusedShared<D, kGroups, kBits>);
   static_assert(kBytes <= 227 * 1024);
   allow_shared_memory(kernel, kBytes);
@@ -49,13 +47,13 @@ void launch_ffd_kernel(void (*kernel)(FfdFusedParams), bool meets, const FfdFuse
   }
   config.attrs = &attribute;
   config.numAttrs = 1;
-  ATTEST_CUDA(cudaLaunchKernelEx(&config, kernel, p));
+  ATTEST_CUDA(cudaLaunchKernelEx(&config, kernel, args...));
 }
 
 template <class T, int D, int kGroups, int kBits, bool kLate, bool kStatic>
 void launch_ffd_kernel(const FfdFusedParams& p, cudaStream_t stream) {
   const bool meets = !kStatic && p.phases == kFfdAllPhases && (kLate || is_balanced(p));
-  launch_ffd_kernel<D, kGroups, kBits>(ffd_fused_kernel<T, D, kGroups, kBits, kLate, kStatic>, meets, p, stream);
+  launch_ffd_kernel<D, kGroups, kBits>(ffd_fused_kernel<T, D, kGroups, kBits, kLate, kStatic>, meets, stream, p);
 }
 
 /// Calls launch(integral constants D and groups of four heads) for a shape with thumbnails of 2 bits and up to 8 heads
@@ -92,15 +90,19 @@ void launch_ffd_static_kernel(const FfdCacheShape& s, const FfdFusedParams& p, c
       s, [&](auto head_dim, auto groups) { launch_ffd_kernel<T, head_dim(), groups(), 2, false, true>(p, stream); });
 }
 
-/// The kernel of one length, or that of whole pairs where a CTA has some, for a common shape.
+/// The kernel of one length, or that of whole pairs where a CTA has some, for a common shape. No deal: kept tiles are
+/// dealt anew.
 template <class T>
-void launch_ffd_one_length_kernel(const FfdCacheShape& s, const FfdFusedParams& p, cudaStream_t stream) {
+void launch_ffd_one_length_kernel(const FfdCacheShape& s, const FfdFusedParams& p, const FfdDeal& deal,
+                                  cudaStream_t stream) {
   with_common_ffd_shape(s, [&](auto head_dim, auto groups) {
-    const bool balanced = is_balanced(p);
-    const auto kernel = p.pairs_per_cta > 0 ? ffd_whole_pairs_kernel<T, head_dim(), groups(), 2>
-                        : balanced          ? ffd_one_length_kernel<T, head_dim(), groups(), 2, true>
-                                            : ffd_one_length_kernel<T, head_dim(), groups(), 2, false>;
-    launch_ffd_kernel<head_dim(), groups(), 2>(kernel, balanced, p, stream);
+    if (p.pairs_per_cta > 0)
+      return launch_ffd_kernel<head_dim(), groups(), 2>(ffd_whole_pairs_kernel<T, head_dim(), groups(), 2>, true,
+                                                        stream, p);
+    const bool balanced = deal.ctas == 0;
+    launch_ffd_kernel<head_dim(), groups(), 2>(balanced ? ffd_one_length_kernel<T, head_dim(), groups(), 2, true>
+                                                        : ffd_one_length_kernel<T, head_dim(), groups(), 2, false>,
+                                               balanced, stream, p, deal);
   });
 }
 
@@ -108,8 +110,9 @@ void launch_ffd_one_length_kernel(const FfdCacheShape& s, const FfdFusedParams& 
 /// shapes alone.
 using FfdLaunch = void(const FfdCacheShape&, const FfdFusedParams&, cudaStream_t);
 FfdLaunch launch_ffd_float16, launch_ffd_bfloat16, launch_ffd_late_float16, launch_ffd_late_bfloat16;
-FfdLaunch launch_ffd_static_float16, launch_ffd_static_bfloat16, launch_ffd_one_length_float16,
-    launch_ffd_one_length_bfloat16;
+FfdLaunch launch_ffd_static_float16, launch_ffd_static_bfloat16;
+using FfdOneLengthLaunch = void(const FfdCacheShape&, const FfdFusedParams&, const FfdDeal&, cudaStream_t);
+FfdOneLengthLaunch launch_ffd_one_length_float16, launch_ffd_one_length_bfloat16;
 
 /// The clustered kernel for a common shape; false, without a launch, where the device does not hold a cluster for each
 /// pair at a time, or the sequences are too long for it.

@@ -3,8 +3,9 @@
 
 namespace attest {
 
-void launch_ffd_one_length_float16(const FfdCacheShape& shape, const FfdFusedParams& p, cudaStream_t stream) {
-  launch_ffd_one_length_kernel<__half>(shape, p, stream);
+void launch_ffd_one_length_float16(const FfdCacheShape& shape, const FfdFusedParams& p, const FfdDeal& deal,
+                                   cudaStream_t stream) {
+  launch_ffd_one_length_kernel<__half>(shape, p, deal, stream);
 }
 
 }  // namespace attest

@@ -16,13 +16,6 @@ struct FfdOneSegment : FfdEvenDeal<T, D, kGroups, kBits, false> {
   using typename Attend::Cursor;
   using typename Scan::Ring;
 
-  /// Brings the warp's first record into the L2 cache, of the pair's blocks from `first` on, of every step-th. It may
-  /// be called while the launch before runs.
-  __device__ void fetch_first_record(int pair, int first, int step) const {
-    const std::int64_t block = first + std::int64_t{step} * warp;
-    if (block < p.max_blocks) prefetch_lines(this->record(pair, block), Step::Layout::kRecord, lane);
-  }
-
   /// Scans s, adds what is kept to `kept`, and attends it; returns how many tiles the warp has attended. s has at most
   /// kFfdSharedMasks blocks. The first tile of a warp is copied while other warps still scan. kLong: kept tiles come
   /// into the L2 cache before, and scores are read early, which would make a call of few blocks longer.

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "kernels/decode/base/ffd_deal.h"
 #include "kernels/decode/fused/ffd_fused_params.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cache_policy.cuh"
@@ -12,7 +13,6 @@ namespace attest {
 
 inline constexpr int kFfdWarps = 16;
 inline constexpr int kFfdThreads = 32 * kFfdWarps;
-inline constexpr int kFfdMaxCtas = 512;
 
 /// a / b for 0 <= a < 2^20 and 0 < b < 2^20: (a + 1/2) / b is further from an integer than float32 can err. A third of
 /// the time of an integer division.

@@ -180,6 +180,21 @@ def test_a_decode_step_is_the_selector(tokens, delta):
     assert all_equal((out, lse, kept), again)
 
 
+def test_a_deal_by_kept_shares_changes_rounding_alone():
+    cache, q, _, _ = caches(70000, 0)
+    deltas = torch.full((2,), 2.0, device="cuda")
+    out, lse, kept = torch.ops.attest.ffd_decode(cache, q, deltas, 0.5)
+    cache.deal(torch.tensor([[0.05, 0.95]], device="cuda"))
+    dealt = [torch.ops.attest.ffd_decode(cache, q, deltas, 0.5) for _ in range(2)]
+    assert all_equal(*dealt) and torch.equal(dealt[0][2], kept) and not torch.equal(dealt[0][0], out)
+    torch.testing.assert_close(dealt[0][1], lse, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(dealt[0][0], out, rtol=1e-3, atol=1e-3)
+    cache.deal(kept[..., 0] / (cache.tokens() // 128))
+    for shares in ([[0.5, 1.5]], [[float("nan"), 0]]):
+        with pytest.raises(ValueError, match="expected kept shares from 0 to 1, found"):
+            cache.deal(torch.tensor(shares))
+
+
 def test_what_a_cache_refuses():
     cache, q, k, v = caches(100, 1)
     delta = torch.full((2,), 5.0, device="cuda")

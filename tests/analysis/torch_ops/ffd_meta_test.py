@@ -48,7 +48,21 @@ def test_tokens_are_counted_up_to_the_most():
         made.append(k, v)
 
 
+def test_a_cache_without_memory_takes_a_deal():
+    made = cache()
+    made.deal(torch.zeros(BATCH, KV_HEADS))
+    assert [tuple(r.shape) for r in step(made)] == RESULTS
+
+
 REFUSALS = {
+    "shares of another size": (
+        lambda: cache().deal(torch.zeros(BATCH, KV_HEADS, 1)),
+        r"kept_share is Float \[2, 8, 1\], expected floating point \[2, 8\]",
+    ),
+    "counts for shares": (
+        lambda: cache().deal(torch.zeros(BATCH, KV_HEADS, dtype=torch.int32)),
+        r"kept_share is Int \[2, 8\], expected floating point \[2, 8\]",
+    ),
     "another number of heads": (lambda: step(cache(), heads=16), r"q is BFloat16 \[2, 16, 1, 128\] on meta, expected"),
     "another type": (
         lambda: step(cache(), dtype=torch.float16),

@@ -43,8 +43,8 @@ class CacheOnGpu {
     gpu_.stream.synchronize();
   }
 
-  void enqueue(const FfdDecodeOptions& options) {
-    cuda_ffd_decode(cache, options, {q_, delta_, sinks_, out_, lse_, kept_}, gpu_.stream);
+  void enqueue(const FfdDecodeOptions& options, const FfdDeal* deal = nullptr) {
+    cuda_ffd_decode(cache, options, {q_, delta_, sinks_, out_, lse_, kept_}, gpu_.stream, deal);
   }
   DecodeResults results() const {
     const auto rows = static_cast<std::size_t>(shape().pairs() * shape().group);
@@ -60,9 +60,9 @@ class CacheOnGpu {
     ATTEST_CUDA(cudaMemsetAsync(lse_, 0xFF, rows * sizeof(float), gpu_.stream));
     ATTEST_CUDA(cudaMemsetAsync(kept_, 0xFF, static_cast<std::size_t>(shape().pairs()) * sizeof(int), gpu_.stream));
   }
-  DecodeResults decode(const FfdDecodeOptions& options) {
+  DecodeResults decode(const FfdDecodeOptions& options, const FfdDeal* deal = nullptr) {
     clear_results();
-    enqueue(options);
+    enqueue(options, deal);
     return results();
   }
 
