@@ -220,10 +220,12 @@ Figure speed_up_figure(const KernelStudy& study, const Part& part, const Rows& a
 }
 
 std::variant<ExperimentResult, Unsupported> make(const KernelStudy& study, const ExperimentOptions& options) {
-  const Rows rows = latency_rows(study);
+  const Rows all = latency_rows(study);
+  Rows rows;  // without calls that are given a deal, which are twice as many curves
+  std::ranges::copy_if(all, std::back_inserter(rows), [](const LatencyRow& r) { return !r.point.is_dealt(); });
   if (std::ranges::none_of(rows, [](const LatencyRow& r) { return !r.is_baseline(); }))
     return Unsupported{"needs decode calls of ffd at several lengths", kOptions};
-  ExperimentResult result{.findings = latency_findings(study, rows)};
+  ExperimentResult result{.findings = latency_findings(study, all)};
   std::set<std::int64_t> lengths;
   for (const LatencyRow& row : rows) lengths.insert(row.point.length);
   if (lengths.size() > 1) {
@@ -242,7 +244,7 @@ std::variant<ExperimentResult, Unsupported> make(const KernelStudy& study, const
        fmt::format("Time of one decode call of a layer, in microseconds, its floor and speed-ups; {}. The time is the "
                    "mean over layers of the median replay. The paper's numbers are those of its text, of an RTX 4090.",
                    study.source()),
-       times_of(rows)});
+       times_of(all)});
   result.tables.push_back(
       {"kernel_latency_summary",
        fmt::format("Mean and peak over lengths of the speed-ups; {}. The paper gives its peak without setting and "

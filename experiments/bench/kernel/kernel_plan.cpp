@@ -43,6 +43,8 @@ std::vector<KernelSpec> latency(const KernelPlanOptions& options) {
                    .setting = {.kind = "factor", .value = kPaperFactor}});
   for (const double delta : options.deltas) specs.push_back(ffd("2-bit", "topdelta", "fused", delta_of(delta)));
   for (const double keep : options.keeps) specs.push_back(ffd("2-bit", "topdelta", "fused", keep_of(keep)));
+  for (const double keep : options.keeps)
+    if (keep < 1) specs.push_back(ffd("2-bit", "topdelta", "dealt", keep_of(keep)));
   return specs;
 }
 

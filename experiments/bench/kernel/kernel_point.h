@@ -28,6 +28,8 @@ struct KernelPoint {
   double recall_mean = kNotMeasured, recall_min = kNotMeasured;
   double lse_error_mean = kNotMeasured, lse_error_max = kNotMeasured;
 
+  /// A call of FFD that is given a deal of thread blocks.
+  bool is_dealt() const { return launches == "dealt"; }
   double floor_ratio() const { return floor_us > 0 ? us / floor_us : kNotMeasured; }
   /// What reading less can give at most: 1 / io.
   double io_limit() const { return io > 0 ? 1 / io : kNotMeasured; }

@@ -41,7 +41,7 @@ struct KernelMeasurement : KernelResult {
   bool tiled = false;        ///< a layer of a dump was repeated to reach `length`
   std::string scan;          ///< "2-bit", "4-bit", "8-bit", "16-bit", or null
   std::string rule;          ///< "topdelta", "topk", "topp", "none", or null
-  std::string launches;      ///< "fused", "split", or null
+  std::string launches;      ///< "fused", "dealt", "split", or null
 };
 
 /// A method or case that was not measured, and why: a sentence.

@@ -107,7 +107,7 @@ KernelMeasurement measurement_of(const JsonPlace& fields) {
   m.tiled = fields["tiled"].flag();
   m.scan = one_of_or_null(fields["scan"], {"2-bit", "4-bit", "8-bit", "16-bit"});
   m.rule = one_of_or_null(fields["rule"], {"topdelta", "topk", "topp", "none"});
-  m.launches = one_of_or_null(fields["launches"], {"fused", "split"});
+  m.launches = one_of_or_null(fields["launches"], {"fused", "dealt", "split"});
   const JsonPlace setting = fields["setting"];
   m.setting = {.kind = setting["kind"].one_of({"delta", "keep", "factor", "none"}),
                .value = measured(setting["value"])};

@@ -24,18 +24,18 @@ namespace fs = std::filesystem;
 /// FFD first, by kind and value of its setting; then other methods, the dense baselines last.
 auto curve_order(const KernelPoint& p) {
   const auto method = std::ranges::find(kKernelMethods, p.method) - kKernelMethods.begin();
-  return std::tuple(is_baseline(p.method), method, p.rule != "topdelta", p.launches == "split", p.scan.size(), p.scan,
-                    p.setting.kind, p.setting.value);
+  return std::tuple(is_baseline(p.method), method, p.rule != "topdelta", p.launches == "split", p.is_dealt(),
+                    p.scan.size(), p.scan, p.setting.kind, p.setting.value);
 }
 
-/// The curves of all methods but the baselines. kernel_latency has the most: they come first and take the first
+/// The curves that are drawn, but for the baselines. kernel_latency has the most: they come first and take the first
 /// colours.
 std::vector<std::string> curves_of(std::vector<KernelPoint> latencies, std::vector<KernelPoint> others) {
   std::vector<std::string> curves;
   for (std::vector<KernelPoint>* const points : {&latencies, &others}) {
     std::ranges::stable_sort(*points, {}, curve_order);
     for (const KernelPoint& point : *points)
-      if (!is_baseline(point.method) && std::ranges::count(curves, curve_text(point)) == 0)
+      if (!is_baseline(point.method) && !point.is_dealt() && std::ranges::count(curves, curve_text(point)) == 0)
         curves.push_back(curve_text(point));
   }
   return curves;
@@ -141,6 +141,7 @@ std::string curve_text(const KernelPoint& point) {
     if (!point.scan.empty() && point.scan != "2-bit") text += " " + point.scan;
     if (point.rule == "topk") text += " top-k";
     if (point.launches == "split") text += " split";
+    if (point.is_dealt()) text += " dealt";
   }
   const std::string setting = setting_text(point.setting);
   return setting.empty() ? text : text + " " + setting;

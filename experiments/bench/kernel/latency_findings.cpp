@@ -19,6 +19,12 @@ std::string place_of(const LatencyRow& row) {
                      row.point.batch);
 }
 
+bool is_same_but_dealt(const KernelPoint& dealt, const KernelPoint& other) {
+  return other.method == dealt.method && other.launches == "fused" && other.scan == dealt.scan &&
+         other.rule == dealt.rule && other.setting == dealt.setting && other.length == dealt.length &&
+         other.batch == dealt.batch;
+}
+
 /// FFD's speed-ups over one baseline.
 void add_speed_ups(const Rows& ffd, const LatencyBaseline& baseline, std::vector<Finding>& findings) {
   const auto over = [&](const LatencyRow* row) { return row->*baseline.over; };
@@ -93,6 +99,26 @@ void add_floor(const Rows& ffd, std::vector<Finding>& findings) {
                       .number = fmt::format("{:.2f} x floor", ratio(*nearest))});
 }
 
+/// Adds what a deal of thread blocks by kept shares is worth.
+void add_deals(const std::vector<LatencyRow>& rows, std::vector<Finding>& findings) {
+  std::vector<std::pair<double, const LatencyRow*>> ratios;  // of times, with the deal over without
+  for (const LatencyRow& dealt : rows)
+    for (const LatencyRow& other : rows)
+      if (dealt.point.is_dealt() && is_same_but_dealt(dealt.point, other.point))
+        ratios.emplace_back(dealt.point.us / other.point.us, &dealt);
+  if (ratios.empty()) return;
+  const auto [least, most] = std::ranges::minmax_element(ratios);
+  std::string range = fmt::format("{:.2f} times ({})", least->first, place_of(*least->second));
+  if (ratios.size() > 1)
+    range = fmt::format("{:.2f} ({}) to {:.2f} times ({})", least->first, place_of(*least->second), most->first,
+                        place_of(*most->second));
+  findings.push_back(
+      {.text = fmt::format("Given a deal of thread blocks by what each KV head keeps at the step, a call "
+                           "takes {} as long as without one, in {}.",
+                           range, counted(ratios.size(), "case")),
+       .number = fmt::format("{:.2f}x the time", least->first)});
+}
+
 /// Adds how far outputs were from the reference: no time is worth anything without that.
 void add_check(const KernelReport& report, std::vector<Finding>& findings) {
   double output = kNotMeasured, lse = kNotMeasured, differing = 0, blocks = 0;
@@ -114,13 +140,14 @@ void add_check(const KernelReport& report, std::vector<Finding>& findings) {
 std::vector<Finding> latency_findings(const KernelStudy& study, const std::vector<LatencyRow>& rows) {
   Rows ffd;
   for (const LatencyRow& row : rows)
-    if (row.point.method == "ffd") ffd.push_back(&row);
+    if (row.point.method == "ffd" && !row.point.is_dealt()) ffd.push_back(&row);
   std::vector<Finding> findings;
   if (!ffd.empty()) {
     for (const LatencyBaseline& baseline : kBaselines) add_speed_ups(ffd, baseline, findings);
     add_means(rows, findings);
     add_floor(ffd, findings);
   }
+  add_deals(rows, findings);
   add_check(study.report(), findings);
   const std::vector<Finding> left = study.left_out({"ffd", "sdpa_flash", "sdpa_cudnn", "skip_softmax"});
   findings.insert(findings.end(), left.begin(), left.end());

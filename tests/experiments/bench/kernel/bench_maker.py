@@ -38,7 +38,7 @@ SETTINGS = [("delta", 5.0, 0.06), ("delta", 7.0, 0.10), ("keep", 0.02, 0.02), ("
             ("keep", 0.27, 0.27), ("keep", 1.0, 1.0)]
 
 
-def latency(lengths=LENGTHS, batches=(1, 8), layers=(0, 1, 3), cudnn=True, slow_dense=1.2):
+def latency(lengths=LENGTHS, batches=(1, 8), layers=(0, 1, 3), cudnn=True, slow_dense=1.2, dealt=True):
     made = []
     for length in lengths:
         for batch in batches:
@@ -47,6 +47,9 @@ def latency(lengths=LENGTHS, batches=(1, 8), layers=(0, 1, 3), cudnn=True, slow_
                 for kind, value, keep in SETTINGS:
                     made.append(measurement("kernel_latency", "ffd", **at, layer=layer, setting=(kind, value),
                                             keep=keep, slow=1.4, start=4))
+                    if kind == "keep" and value < 1 and dealt:
+                        made.append(measurement("kernel_latency", "ffd", **at, layer=layer, launches="dealt",
+                                                setting=(kind, value), keep=keep, slow=1.2 - 0.2 * value, start=4.1))
                 made.append(measurement("kernel_latency", "skip_softmax", **at, layer=layer, scan="16-bit", rule="none",
                                         setting=("factor", 0.001), keep=0.6, slow=1.3, start=5))
             made.append(measurement("kernel_latency", "sdpa_flash", **at, scan="16-bit", rule="none", launches=None,

@@ -101,7 +101,7 @@ TEST(KernelBench, GeneratedInputs) {
   std::vector<std::string> notices;
   const KernelReport report = run(options(), calls, &notices);
   EXPECT_THAT(calls.prepared, ElementsAre("seed 3: 4096"));
-  ASSERT_EQ(report.measurements.size(), 4u);
+  ASSERT_EQ(report.measurements.size(), 5u);
   EXPECT_EQ(report.machine.gpu, "fake");
   EXPECT_EQ(report.shape.num_query_heads, 32);
   EXPECT_EQ(report.data.source, "generated");
@@ -138,7 +138,7 @@ TEST(KernelBench, LayersOfADump) {
     flash += m.method == "sdpa_flash";
   }
   EXPECT_EQ(flash, 2) << "of each length, on the first layer alone";
-  EXPECT_EQ(report.measurements.size(), 2u * (4 + 3));
+  EXPECT_EQ(report.measurements.size(), 2u * (5 + 4));
   ASSERT_GE(done.size(), 2u);
   EXPECT_EQ(done[done.size() - 2], done.back()) << "all that was counted is done";
   EXPECT_EQ(report.left_out[0].reason.substr(0, 9), "no cuDNN ");
@@ -174,17 +174,17 @@ TEST(KernelBench, KeepsWhatWasMeasuredBeforeAnErrorOfTheGpu) {
   own.plan.lengths = {4096};
   Calls calls;
   calls.before = [](int made) {
-    if (made == 5) throw DeviceError("the GPU fell off");
+    if (made == 6) throw DeviceError("the GPU fell off");
   };
   const KernelBenchRun found = run_to_its_end(own, calls);
-  EXPECT_EQ(found.report.measurements.size(), 5u);
+  EXPECT_EQ(found.report.measurements.size(), 6u);
   EXPECT_EQ(found.report.machine.gpu, "fake");
   // Two of cuDNN were tried before.
-  EXPECT_EQ(found.report.left_out.front().reason, "3 of 10 measurements: the GPU fell off");
+  EXPECT_EQ(found.report.left_out.front().reason, "4 of 12 measurements: the GPU fell off");
   EXPECT_EQ(message_of<DeviceError>([&] { std::rethrow_exception(found.ended_by); }),
-            "the GPU fell off; 5 of 10 measurements are reported");
+            "the GPU fell off; 6 of 12 measurements are reported");
 
-  calls.measured = 5;
+  calls.measured = 6;
   EXPECT_EQ(message_of<DeviceError>([&] { run_to_its_end(own, calls); }), "the GPU fell off") << "nothing to report";
 }
 

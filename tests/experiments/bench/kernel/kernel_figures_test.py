@@ -85,13 +85,14 @@ def test_kernel_latency_is_what_the_measurements_say(made):
     document, _, out, _ = made
     rows = read_csv(out / "kernel_latency.csv")
     assert len(rows) == 7 * 2 * (6 + 1 + 2) and rows == read_csv(out / "kernel_latency_speedup.csv")
-    printed = read_csv(out / "kernel_latency_times.csv")
+    printed = [line for line in read_csv(out / "kernel_latency_times.csv") if "dealt" not in line["method"]]
     assert len(printed) == len(rows)
     for row, line in zip(rows, printed, strict=True):
         value = None if row["value"] == "nan" else float(row["value"])
         length, batch = int(row["length"]), int(row["batch"])
         ours = chosen(document, experiment="kernel_latency", method=row["method"], length=length, batch=batch,
-                      setting=(row["setting"], value or 0))
+                      setting=(row["setting"], value or 0),
+                      launches=None if row["method"].startswith("sdpa") else "fused")
         assert len(ours) == (1 if row["method"].startswith("sdpa") else 3)
         papers = batch == 1 and length == LENGTHS[-1] and row["setting"] in ("delta", "none")
         expected = times(ours) | {
@@ -130,8 +131,37 @@ def test_the_summary_is_of_the_times(made):
         same(line, expected)
 
 
+def test_deals_are_in_the_times_and_in_a_sentence(made):
+    document, _, out, report = made
+    lines = [r for r in read_csv(out / "kernel_latency_times.csv") if "dealt" in r["method"]]
+    assert len(lines) == 7 * 2 * 3
+    ratios = []
+    for line in lines:
+        share = int(re.fullmatch(r"FFD dealt keep (\d+) %", line["method"])[1]) / 100
+        at = {"length": int(line["length"]), "batch": int(line["batch"]), "setting": ("keep", share)}
+        dealt, without = (chosen(document, experiment="kernel_latency", launches=launches, **at)
+                          for launches in ("dealt", "fused"))
+        same(line, times(dealt))
+        ratios.append((mean(dealt, "median_microseconds") / mean(without, "median_microseconds"),
+                       f"{line['method']} at {at['length'] // 1024}K tokens, batch {at['batch']}"))
+    (least, at_least), (most, at_most) = min(ratios), max(ratios)
+    assert least < 0.9 and most > 1
+    assert (f"Given a deal of thread blocks by what each KV head keeps at the step, a call takes {least:.2f} "
+            f"({at_least}) to {most:.2f} times ({at_most}) as long as without one, in 42 cases.") in texts(report)
+
+
+def test_one_deal_and_none(tmp_path):
+    one = [m for m in latency(lengths=[4096, 8192], batches=[1]) if m["launches"] != "dealt" or (
+        m["length"], m["setting"]["value"]) == (8192, 0.27)]
+    sentences = texts(said(write_bench(tmp_path / "b.json", bench(one)), "-o", tmp_path / "one"))
+    assert any(re.fullmatch(r"Given a deal .* a call takes 0\.\d\d times \(FFD dealt keep 27 % at 8K tokens, batch 1\) "
+                            r"as long as without one, in 1 case\.", s) for s in sentences)
+    none = write_bench(tmp_path / "c.json", bench(latency(lengths=[4096, 8192], batches=[1], dealt=False)))
+    assert not any("deal" in s for s in texts(said(none, "-o", tmp_path / "none")))
+
+
 def peak_recall(document, row):
-    ours = chosen(document, experiment="kernel_latency", method="ffd", length=int(row["length"]),
+    ours = chosen(document, experiment="kernel_latency", method="ffd", launches="fused", length=int(row["length"]),
                   batch=int(row["batch"]), setting=(row["setting"], float(row["value"])))
     return mean(ours, "fidelity", "recall_mean")
 

@@ -63,6 +63,16 @@ TEST(KernelPlan, WhatSeveralExperimentsNeedIsMeasuredOnce) {
   EXPECT_EQ(std::ranges::count_if(plan, [](const PlannedKernel& each) { return each.dense; }), 2);
 }
 
+TEST(KernelPlan, SharesBelowOneAreMeasuredWithADealToo) {
+  std::vector<double> dealt;
+  for (const PlannedKernel& each : planned_kernels(options(), 4096, 8))
+    if (each.spec.launches == "dealt") {
+      EXPECT_EQ(each.spec.setting.kind, "keep");
+      dealt.push_back(each.spec.setting.value);
+    }
+  EXPECT_THAT(dealt, ElementsAre(0.06));
+}
+
 TEST(KernelPlan, MethodsAndExperimentsAreThoseOfTheFormat) {
   for (const PlannedKernel& each : planned_kernels(options(), 16384, 1)) {
     EXPECT_THAT(kKernelMethods, testing::Contains(each.spec.method));
