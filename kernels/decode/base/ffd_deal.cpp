@@ -11,7 +11,7 @@ namespace {
 /// Of attending a kept block, in scans of one: of 0.4, 0.7, 1 and 1.4 the best on an H200
 /// (experiments/bench/kernel/H200.md).
 constexpr double kAttendWork = 5.6;
-/// What a deal must save of the work of the CTA that has most, in scans. With less, calls took up to 0.6 us longer, and
+/// What a deal must save of the work of the CTA that has most, in scans. With less, calls took up to 0.8 us longer, and
 /// short ones lose their clusters.
 constexpr double kMinSaved = 14;
 
